@@ -127,7 +127,7 @@ START_TEST(results_wait_on_their_rank)
 }
 END_TEST
 
-/* Two passes that overlap elsewhere run one behind the other: neither holds the other's. Side by side one holds both. */
+/* Passes that overlap elsewhere run one behind the other: neither holds the other's. Side by side one holds both. */
 START_TEST(pairs_run_in_turn)
 {
   Planned f;
@@ -148,7 +148,7 @@ START_TEST(pairs_run_in_turn)
 }
 END_TEST
 
-/* Where nothing is known of what stands beside passes, nothing is said of it, and their scratch beside all they keep. */
+/* Where nothing is known of what stands beside passes, nothing is said of it, and scratch is beside all they keep. */
 START_TEST(others_hold_nothing_between_passes)
 {
   static const char *const tried[] = { "1f1b", "vocab-1", "zb-v" };

@@ -54,8 +54,11 @@ END_TEST
 
 START_TEST(arithmetic)
 {
-  reads("A=8 B=4\nrun $((A*B)) $(( ($A + 2) / 3 - 1 )) $((A % 3)) $((-A)) $((2*UNSET))\n", "run|32|2|2|-8|$((2*UNSET))\n");
-  reads("run $((1/0)) $((300000000000*2)) $((9223372036854775807*9))\n", "run|$((1/0))|600000000000|$((9223372036854775807*9))\n");
+  reads("A=8 B=4\nrun $((A*B)) $(( ($A + 2) / 3 - 1 )) $((A % 3)) $((-A)) $((2*UNSET))\n",
+        "run|32|2|2|-8|$((2*UNSET))\n");
+  reads("run $((1/0)) $((300000000000*2)) $((9223372036854775807*9))\n",
+        "run|$((1/0))|600000000000|$((9223372036854775807*9))\n");
+  reads("f() { f() { run 2; }; run 1; }\nf\nf\n", "run|1\nrun|2\n"); /* defined anew while it runs */
   reads("A=B\nB=A\nrun $((A))\n", "run|$((A))\n"); /* names that name each other end */
 }
 END_TEST

@@ -326,7 +326,8 @@ START_TEST(bad_scripts)
   refuses("ls\n",
           "x.sh: no command with the arguments of a model: expected a script, a command line or a log of Megatron-LM");
   refuses("python pretrain_gpt.py " SIZES "--num-layers $N\n",
-          "x.sh: --num-layers: $N: expected a number, and nothing in the script says it: tdp-plan --improve takes --script-args");
+          "x.sh: --num-layers: $N: expected a number, and nothing in the script says it: "
+          "tdp-plan --improve takes --script-args");
   refuses("python pretrain_gpt.py " SIZES "--num-layers 2.5\n", "x.sh: --num-layers: 2.5: expected a whole number");
   refuses("python pretrain_gpt.py " SIZES "--num-layers\n",
           "x.sh: --num-layers: nothing behind it: expected a number");

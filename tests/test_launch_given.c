@@ -57,10 +57,26 @@ START_TEST(scripts_take_them)
 }
 END_TEST
 
+START_TEST(arguments_move)
+{
+  runs("run $1; shift; run $1 $#; shift 2; run $1 \"$@\"\n", "a b c d e", "run|a\nrun|b|4\nrun|d|d|e\n");
+  runs("shift 9; run $# x\n", "a b", "run|0|x\n");
+  runs("set -- p q; run $1 $2 $#\n", "a b c", "run|p|q|2\n");
+  runs("set -e\nset -x\nrun $1\n", "a", "set|-e\nset|-x\nrun|a\n");
+  runs("run $*\nrun \"$*\" ${@} ${@:2} ${*:3}\n", "a b c", "run|a|b|c\nrun|a b c|a|b|c|b|c|c\n");
+  runs("A=(x y z)\nrun ${A[@]:1}\n", "", "run|y|z\n");
+  runs("f() { run $1 $#; }\nf 7 8\nrun $1\n", "a", "run|7|2\nrun|a\n"); /* a function has its own */
+  runs("f() { run $1; }\nf\n", "a", "run|$1\n");
+  runs("f() { shift; run $1; }\nf 7 8\nrun $1\n", "a", "run|8\nrun|a\n");
+  runs("S=${1,,}\nif [ $S = 8b ]; then run ${S^^}; fi\n", "8B", "run|8B\n");
+}
+END_TEST
+
 START_TEST(what_commands_print_is_given)
 {
   runs("N=$(nvidia-smi | wc -l)\nM=`nproc`\nrun $N $M $((N / 2))\n", "N=8", "run|8|$(...)|4\n");
   runs("N=$(($(ds_ssh a | wc -l)-2))\nrun $((N * 2))\n", "N=8", "run|16\n");
+  runs("N=1\nN=$(nproc)\nrun $N\n", "N=8", "run|8\n"); /* not what it was set to before */
   runs("NN=$(nproc)\nrun $NN\n", "N=8", "run|$(...)\n"); /* another name */
 }
 END_TEST
@@ -93,15 +109,35 @@ START_TEST(plans_come_of_them)
 }
 END_TEST
 
+START_TEST(what_nobody_asks_for_is_said)
+{
+  g_autoptr(Launch) l = launched("torchrun --nproc_per_node $2 pretrain_gpt.py " SIZES "--lr ${LR:-1e-4}\n",
+                                 "LR=1e-5 TP=4 dsw 8 9", NULL);
+  g_autoptr(Launch) moved = launched("shift\ntorchrun --nproc_per_node $1 pretrain_gpt.py " SIZES "\n", "dsw 8", NULL);
+  g_autofree char *said = lines_of(l->assumed), *none = lines_of(moved->assumed);
+
+  ck_assert_ptr_nonnull(strstr(said, "--script-args: TP=4: nothing in the script asks for it"));
+  ck_assert_ptr_nonnull(strstr(said, "--script-args: 1=dsw: "));
+  ck_assert_ptr_nonnull(strstr(said, "--script-args: 3=9: "));
+  ck_assert_ptr_null(strstr(said, "LR=1e-5"));
+  ck_assert_ptr_null(strstr(said, "2=8"));
+  ck_assert_ptr_null(strstr(none, "--script-args"));
+  g_autoptr(Launch) loop = launched("while [ $# -gt 0 ]; do case $1 in --tp) TP=$2;; esac; shift 2; done\n"
+                                    "torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES "\n", "--tp 4", NULL);
+  g_autofree char *passed = lines_of(loop->assumed);
+  ck_assert_ptr_nonnull(strstr(passed, "line 1: a loop is passed over"));
+}
+END_TEST
+
 /* What unset variables behind a value expand to: nothing. */
 START_TEST(open_words_are_no_values)
 {
-  g_autoptr(Launch) l = launched("O=\"--seq-length 128 $more $other\"\ntorchrun --nproc_per_node 8 pretrain_gpt.py " SIZES
-                                 "--bf16 --swiglu $O --num-experts 4 $1x\n", "", NULL);
+  g_autoptr(Launch) l = launched("O=\"--seq-length 128 $more $other\"\ntorchrun --nproc_per_node 8 pretrain_gpt.py "
+                                 SIZES "--bf16 --swiglu $O --num-experts 4 $1x\n", "", NULL);
 
   ck_assert_ptr_null(l); /* "$1x" is a word that has something more to it */
   l = launched("O=\"--seq-length 128 $more $other\"\ntorchrun --nproc_per_node 8 pretrain_gpt.py " SIZES
-               "--bf16 --swiglu $O\n", "", NULL);
+               "--bf16 --swiglu $O --tensor-model-parallel-size 1 $1\n", "", NULL);
   ck_assert_ptr_nonnull(strstr(l->plan, "\"seq_length\": 128"));
   g_autofree char *said = lines_of(l->assumed);
   ck_assert_ptr_nonnull(strstr(said, "$more: nothing in the script says it: no arguments (--script-args)"));
@@ -148,8 +184,8 @@ END_TEST
 /* Arguments of Pai-Megatron-Patch, whose scripts are started so. */
 START_TEST(patched_arguments)
 {
-  const char *text = "torchrun --nproc_per_node 8 pretrain_qwen.py " SIZES "--max-position-embeddings $3 --num-experts 8 "
-                     "--enable-shared-expert --shared-moe-ffn-hidden-size 256 --patch-tokenizer-type Qwen2Tokenizer "
+  const char *text = "torchrun --nproc_per_node 8 pretrain_qwen.py " SIZES "--max-position-embeddings $3 "
+                     "--num-experts 8 --enable-shared-expert --shared-moe-ffn-hidden-size 256 --patch-tokenizer-type Qwen2Tokenizer "
                      "--extra-vocab-size $1\n";
   g_autoptr(Launch) l = launched(text, "293", NULL);
   g_autoptr(Launch) pattern = launched("torchrun pretrain_mamba.py " SIZES "--hybrid-override-pattern M-*- "
@@ -163,12 +199,12 @@ START_TEST(patched_arguments)
 }
 END_TEST
 
-/* Arguments of other branches of Megatron-LM, and of its older versions. */
+/* Arguments of BigCode's and MindSpeed-LLM's branches of Megatron-LM, and of its older versions. */
 START_TEST(branches_arguments)
 {
   static const struct { const char *arguments, *model, *plan; } rows[] = {
-    { "--attention-head-type multiquery", "\"kv_heads\": 1,", NULL }, /* BigCode */
-    { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace 2", "\"first_dense_layers\": 2", NULL }, /* MindSpeed */
+    { "--attention-head-type multiquery", "\"kv_heads\": 1,", NULL },
+    { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace 2", "\"first_dense_layers\": 2", NULL },
     { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace -1", "\"experts\": 8", NULL },
     { "--context-parallel-size 2 --context-parallel-algo ulysses_cp_algo", NULL, "\"cp_comm_type\": \"a2a\"" },
     { "--context-parallel-size 2 --context-parallel-algo megatron_cp_algo", NULL, "\"cp_comm_type\": \"p2p\"" },
@@ -189,6 +225,6 @@ START_TEST(branches_arguments)
 }
 END_TEST
 
-TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { what_commands_print_is_given },
+TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { arguments_move }, { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments })

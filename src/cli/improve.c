@@ -82,6 +82,15 @@ static gboolean read_text(Improve *m, const char *name, GError **error)
   return m->text != NULL;
 }
 
+/* Whether what is started with words is a script. */
+static gboolean check_script(const Improve *m, GError **error)
+{
+  if (!m->options->script_args || (m->launch && m->launch->editable && !m->launch->whole))
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--script-args: expected without %s, which is no script", m->path);
+  return FALSE;
+}
+
 static gboolean load(Improve *m, GError **error)
 {
   const PlanOptions *o = m->options;
@@ -90,7 +99,7 @@ static gboolean load(Improve *m, GError **error)
   if (!read_text(m, o->improve, error) || !(m->given = launch_given(o->script_args ? o->script_args : "", error)))
     return FALSE;
   const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given };
-  if (!launch_text(m->text, m->length, m->path, &asked, &m->launch, error) ||
+  if (!launch_text(m->text, m->length, m->path, &asked, &m->launch, error) || !check_script(m, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
     return FALSE;

@@ -22,8 +22,8 @@ void plan_options_clear(PlanOptions *o)
   char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->report, o->framework,
                             o->precision, o->adapter, o->objective, o->pareto, o->question, o->why_not, o->state,
                             o->certificate,
-                            o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve, o->script_args,
-                            o->list, o->deadline, o->power_limit };
+                            o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve,
+                            o->script_args, o->list, o->deadline, o->power_limit };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);

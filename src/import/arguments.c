@@ -79,6 +79,13 @@ static gboolean is_program(const ShellCommand *command, guint i)
          (g_str_equal(before, "-m") && !g_str_has_prefix(word, "torch.distributed") && !strstr(word, "launch"));
 }
 
+/* "$NAME", "$1": all of a word that nothing sets. */
+static gboolean is_open(const char *text)
+{
+  gsize length = text[0] == '$' ? shell_name_length(text + 1) : 0;
+  return text[0] == '$' && text[1] && (length ? !text[1 + length] : !text[1 + strspn(text + 1, "0123456789")]);
+}
+
 Arguments *arguments_of_command(const ShellCommand *command)
 {
   Arguments *a = arguments_new();
@@ -94,7 +101,7 @@ Arguments *arguments_of_command(const ShellCommand *command)
       last = NULL;
     } else if (is_option(text)) {
       last = read_option(a->program ? a->arguments : a->launcher, word);
-    } else if (last && last->values->len > 0 && text[0] == '$' && shell_name_length(text + 1) == strlen(text + 1)) {
+    } else if (last && last->values->len > 0 && is_open(text)) {
       g_ptr_array_add(a->open, g_strdup(text));
     } else if (last && !last->joined) {
       g_ptr_array_add(last->values, shell_text_copy(word));

@@ -18,7 +18,7 @@ typedef struct {
   GPtrArray *arguments; /* Argument *, of the program, in order */
   char *command;        /* the first word */
   char *program;        /* "pretrain_gpt.py"; NULL = not told */
-  GPtrArray *open;      /* char *: "$NAME" of words behind a value that only who starts the script knows: none by default */
+  GPtrArray *open;      /* char *: "$NAME", words behind a value that nothing in the script sets: taken for none */
   gboolean listed;      /* from a log: all that the tool has, with their defaults */
 } Arguments;
 

@@ -280,8 +280,12 @@ static void name_others(const Arguments *a, Launch *out)
   megatron_flag_groups(a->arguments, FLAG_UNKNOWN, out->unknown);
 }
 
-static void name_unread(const ShellScript *script, const Arguments *a, Launch *out)
+static void name_unread(const ShellScript *script, const Arguments *a, const char *const *given, Launch *out)
 {
+  for (guint i = 0; script && given && i < script->idle->len; i++)
+    if (g_strv_contains(given, script->idle->pdata[i]))
+      g_ptr_array_add(out->assumed, g_strdup_printf("--script-args: %s: nothing in the script asks for it",
+                                                    (const char *)script->idle->pdata[i]));
   for (guint i = 0; i < a->open->len; i++)
     g_ptr_array_add(out->assumed, g_strdup_printf("%s: nothing in the script says it: no arguments (--script-args)",
                                                   (const char *)a->open->pdata[i]));
@@ -333,6 +337,6 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
   }
   read_measured(text, out);
   name_others(a, out);
-  name_unread(script, a, out);
+  name_unread(script, a, options->given, out);
   return g_steal_pointer(&out);
 }

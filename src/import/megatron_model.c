@@ -166,7 +166,7 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   int shared = reading_int(r, "moe_shared_expert_intermediate_size", patched), layers = megatron_layers(r);
   double loss = reading_real(r, "moe_aux_loss_coeff", 0);
   const char *freq = reading_text(r, "moe_layer_freq");
-  gboolean none = g_str_equal(reading_text(r, "first_k_dense_replace"), "-1"); /* MindSpeed-LLM's, as a frequency of -1 */
+  gboolean none = g_str_equal(reading_text(r, "first_k_dense_replace"), "-1"); /* of MindSpeed-LLM, as a freq of -1 */
   gboolean listed = *freq && !g_str_equal(freq, "1") && !g_str_equal(freq, "-1");
   int dense = listed ? pattern_first_dense(freq, layers) : none ? 0 : reading_int(r, "first_k_dense_replace", 0);
 

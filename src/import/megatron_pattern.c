@@ -74,6 +74,8 @@ void pattern_put(Reading *r, JsonWriter *w)
   }
 }
 
+#define LAYERS_LISTED 100000 /* as many as a model has at most */
+
 /* "*3" behind a list, 1 without it. */
 static gint64 times(const char **at)
 {
@@ -105,6 +107,8 @@ int pattern_first_dense(const char *pattern, int layers)
   gboolean enclosed = *pattern == '(';
   const char *at = pattern + enclosed;
 
+  if (layers > LAYERS_LISTED)
+    return -1;
   do {
     if (!read_list(&at, all, (gsize)layers))
       return -1;

@@ -44,17 +44,10 @@ static GPtrArray *array_values(Reader *r, ShellCursor *c, gboolean live)
   return values;
 }
 
-/* Whether it is given, and the script would set it to what only running a command could tell. */
-static gboolean keeps_given(const ShellState *s, const char *name, const GPtrArray *values)
+/* Whether only running a command could tell what the script sets. */
+static gboolean is_printed(const GPtrArray *values)
 {
-  gsize length = strlen(name);
-
-  if (values->len != 1 || !strstr(shell_text_at(values, 0), "$("))
-    return FALSE;
-  for (int i = 0; s->given && s->given[i]; i++)
-    if (strncmp(s->given[i], name, length) == 0 && s->given[i][length] == '=')
-      return TRUE;
-  return FALSE;
+  return values->len == 1 && strstr(shell_text_at(values, 0), "$(");
 }
 
 static void read_assignment(Reader *r, ShellCursor *c, gsize length, gboolean more, gboolean live)
@@ -66,7 +59,12 @@ static void read_assignment(Reader *r, ShellCursor *c, gsize length, gboolean mo
   GPtrArray *values = array ? array_values(r, c, live) : shell_texts();
   if (!array)
     g_ptr_array_add(values, shell_value(&r->state, c, live, FALSE));
-  if (live && !keeps_given(&r->state, name, values))
+  const char *given = live && is_printed(values) ? shell_given(&r->state, name) : NULL;
+  if (given) {
+    g_ptr_array_set_size(values, 0);
+    g_ptr_array_add(values, shell_text_of(given, TRUE));
+  }
+  if (live)
     shell_assign(&r->state, name, values, array, more);
   else
     g_ptr_array_unref(values);
@@ -227,8 +225,10 @@ static gboolean read_for(Reader *r, ShellCursor *c, gboolean live)
   return TRUE;
 }
 
-static gboolean read_while(Reader *r, ShellCursor *c)
+static gboolean read_while(Reader *r, ShellCursor *c, gboolean live)
 {
+  if (live)
+    shell_unread(r, c, "a loop is passed over");
   shell_list(r, c, FALSE);
   shell_take(c, "do");
   shell_list(r, c, FALSE);
@@ -297,11 +297,14 @@ static gboolean read_test(Reader *r, ShellCursor *c, gboolean live)
   return !live || shell_condition(words);
 }
 
-static void function_free(gpointer data)
+static void function_clear(gpointer function)
 {
-  Function *f = data;
-  shell_text_free(f->in);
-  g_free(f);
+  shell_text_free(((Function *)function)->in);
+}
+
+void shell_function_release(gpointer function)
+{
+  g_rc_box_release_full(function, function_clear);
 }
 
 /* "name() {" or "function name {"; FALSE if neither is there. */
@@ -318,7 +321,7 @@ static gboolean read_function(Reader *r, ShellCursor *c, gboolean live)
   c->at += n + (brackets ? 2 : 0);
   shell_skip_separators(r, c);
   if (live) {
-    Function *f = g_new0(Function, 1);
+    Function *f = g_rc_box_new0(Function);
     f->in = shell_text_copy(c->in);
     f->at = c->at;
     g_hash_table_replace(r->functions, g_steal_pointer(&name), f);
@@ -342,7 +345,7 @@ static gboolean compound(Reader *r, ShellCursor *c, gboolean live, gboolean *sta
   else if (shell_take(c, "for") || shell_take(c, "select"))
     *status = read_for(r, c, live);
   else if (shell_take(c, "while") || shell_take(c, "until"))
-    *status = read_while(r, c);
+    *status = read_while(r, c, live);
   else if (shell_take(c, "case"))
     *status = read_case(r, c, live);
   else if (shell_take(c, "[["))
@@ -412,30 +415,6 @@ static void variable_free(gpointer data)
   g_free(v);
 }
 
-static void assign_text(ShellState *s, const char *name, const char *value, gboolean array, gboolean more)
-{
-  GPtrArray *values = shell_texts();
-
-  g_ptr_array_add(values, shell_text_of(value, TRUE));
-  shell_assign(s, name, values, array, more);
-}
-
-static void take_given(ShellState *s, const char *const *given)
-{
-  int arguments = 0;
-
-  for (int i = 0; given && given[i]; i++) {
-    g_auto(GStrv) pair = g_strsplit(given[i], "=", 2);
-    assign_text(s, pair[0], pair[1], FALSE, FALSE);
-    if (g_ascii_isdigit(*pair[0]))
-      assign_text(s, "@", pair[1], TRUE, arguments++ > 0);
-  }
-  if (arguments > 0) {
-    g_autofree char *count = g_strdup_printf("%d", arguments);
-    assign_text(s, "#", count, FALSE, FALSE);
-  }
-}
-
 ShellScript *shell_read(const char *text, const char *folder, const char *const *given)
 {
   ShellScript *script = g_new0(ShellScript, 1);
@@ -447,10 +426,15 @@ ShellScript *shell_read(const char *text, const char *folder, const char *const 
   script->unread = g_ptr_array_new_with_free_func(g_free);
   r.state.variables = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, variable_free);
   r.documents = g_ptr_array_new_with_free_func(shell_document_free);
-  r.functions = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, function_free);
-  take_given(&r.state, given);
+  r.functions = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, shell_function_release);
+  script->idle = g_ptr_array_new_with_free_func(g_free);
+  r.state.asked = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  shell_take_given(&r.state);
   shell_run_text(&r, whole);
+  shell_name_idle(&r.state);
+  shell_set_arguments(&r.state, NULL);
   g_hash_table_unref(r.state.variables);
+  g_hash_table_unref(r.state.asked);
   g_hash_table_unref(r.functions);
   g_ptr_array_unref(r.documents);
   return script;
@@ -461,5 +445,6 @@ void shell_free(ShellScript *script)
   g_ptr_array_unref(script->commands);
   g_hash_table_unref(script->files);
   g_ptr_array_unref(script->unread);
+  g_ptr_array_unref(script->idle);
   g_free(script);
 }

@@ -17,6 +17,10 @@ typedef struct {
   const char *folder; /* of files that are sourced, NULL = none are */
   const char *file;   /* its text, for numbers of lines */
   const char *const *given; /* as of shell_read() */
+  GPtrArray *arguments; /* ShellText *, of the script or the function that runs; NULL = not known */
+  GHashTable *asked;    /* char *: names that were looked up */
+  gboolean moved;       /* arguments were: $1 is another one than was given first */
+  int calls;            /* of functions within functions */
   int depth;          /* of texts within texts */
   int runs;           /* of texts and functions, so far */
 } ShellState;
@@ -52,6 +56,22 @@ const ShellVariable *shell_variable(const ShellState *s, const char *name);
 
 /* Takes the values; with `more` behind those that are there. */
 void shell_assign(ShellState *s, const char *name, GPtrArray *values, gboolean array, gboolean more);
+
+/* Copies of the words from `first` on. */
+GPtrArray *shell_behind(const GPtrArray *words, guint first);
+
+/* Takes the values for $1, $2 ..., $@, $* and $#; NULL: they are not known. */
+void shell_set_arguments(ShellState *s, GPtrArray *values);
+
+/* Without the first ones, as the shell's command. */
+void shell_shift(ShellState *s, guint by);
+
+/* What `given` says of a name, NULL if nothing. */
+const char *shell_given(const ShellState *s, const char *name);
+
+/* Sets what is given; and notes what of it nobody asked for. */
+void shell_take_given(ShellState *s);
+void shell_name_idle(const ShellState *s);
 
 /* Length of a variable's name at a text's start, 0 if there is none. */
 gsize shell_name_length(const char *text);

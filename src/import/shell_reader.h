@@ -16,6 +16,7 @@ typedef struct {
   gboolean runs; /* it is what a shell or sbatch reads */
 } Document;
 
+/* Counted (g_rc_box): one that runs may be defined anew meanwhile. */
 typedef struct {
   ShellText *in;
   gsize at; /* of its body */
@@ -46,6 +47,7 @@ gboolean shell_take(ShellCursor *c, const char *word);
 /* Past blanks, comments, line ends and single semicolons, and here-documents that begin there. */
 void shell_skip_separators(Reader *r, ShellCursor *c);
 void shell_document_free(gpointer document);
+void shell_function_release(gpointer function);
 
 /* Does what the words say, and takes them: whether that succeeds. */
 gboolean shell_start(Reader *r, GPtrArray *words, const ShellCursor *c);

@@ -173,15 +173,48 @@ static guint script_word(const GPtrArray *words)
   return 0;
 }
 
-static void call(Reader *r, const Function *f)
+static void call(Reader *r, Function *known, const GPtrArray *words)
 {
+  Function *f = g_rc_box_acquire(known);
   ShellCursor inner = { f->in, f->at };
+  GPtrArray *before = r->state.arguments ? shell_behind(r->state.arguments, 0) : NULL;
 
-  if (r->state.depth >= SHELL_DEPTH_MAX || r->state.runs++ >= SHELL_RUNS_MAX)
-    return;
-  r->state.depth++;
-  shell_command(r, &inner, TRUE);
-  r->state.depth--;
+  if (r->state.depth < SHELL_DEPTH_MAX && r->state.runs++ < SHELL_RUNS_MAX) {
+    r->state.depth++;
+    r->state.calls++;
+    shell_set_arguments(&r->state, shell_behind(words, 1));
+    shell_command(r, &inner, TRUE);
+    r->state.calls--;
+    r->state.depth--;
+  }
+  shell_set_arguments(&r->state, before);
+  shell_function_release(f);
+}
+
+/* A file with arguments of its own. */
+static void run_file_with(Reader *r, const GPtrArray *words, guint file, const ShellCursor *c)
+{
+  GPtrArray *before = r->state.arguments ? shell_behind(r->state.arguments, 0) : NULL;
+
+  shell_set_arguments(&r->state, shell_behind(words, file + 1));
+  run_file(r, shell_text_at(words, file), c);
+  shell_set_arguments(&r->state, before);
+}
+
+/* "set -- a b" and "shift 2". */
+static gboolean moves_arguments(Reader *r, const GPtrArray *words)
+{
+  const char *name = shell_text_at(words, 0);
+  gint64 by = words->len > 1 ? g_ascii_strtoll(shell_text_at(words, 1), NULL, 10) : 1;
+
+  if (g_str_equal(name, "shift")) {
+    shell_shift(&r->state, (guint)CLAMP(by, 0, G_MAXINT));
+    return TRUE;
+  }
+  if (!g_str_equal(name, "set") || !g_str_equal(shell_text_at(words, 1), "--"))
+    return FALSE;
+  shell_set_arguments(&r->state, shell_behind(words, 2));
+  return TRUE;
 }
 
 /* Takes the words. */
@@ -189,7 +222,7 @@ gboolean shell_start(Reader *r, GPtrArray *words, const ShellCursor *c)
 {
   g_autoptr(GPtrArray) owned = words;
   const char *name = shell_text_at(words, 0);
-  const Function *function = g_hash_table_lookup(r->functions, name);
+  Function *function = g_hash_table_lookup(r->functions, name);
   guint script = script_word(words);
 
   if (g_str_equal(name, "[") || g_str_equal(name, "[[") || g_str_equal(name, "test"))
@@ -198,12 +231,16 @@ gboolean shell_start(Reader *r, GPtrArray *words, const ShellCursor *c)
     return FALSE;
   if (g_str_equal(name, "eval"))
     run_joined(r, words, 1, words->len);
-  else if ((g_str_equal(name, "source") || g_str_equal(name, ".")) && words->len > 1)
+  else if (moves_arguments(r, words))
+    return TRUE;
+  else if ((g_str_equal(name, "source") || g_str_equal(name, ".")) && words->len == 2)
     run_file(r, shell_text_at(words, 1), c);
+  else if ((g_str_equal(name, "source") || g_str_equal(name, ".")) && words->len > 2)
+    run_file_with(r, words, 1, c);
   else if (g_str_equal(name, "sbatch") && g_str_has_suffix(shell_text_at(words, words->len - 1), ".sh"))
-    run_file(r, shell_text_at(words, words->len - 1), c);
+    run_file_with(r, words, words->len - 1, c);
   else if (function)
-    call(r, function);
+    call(r, function, words);
   else if (script)
     run_joined(r, words, script, script + 1);
   else {

@@ -41,6 +41,7 @@ void shell_skip_blanks(ShellCursor *c)
 
 const ShellVariable *shell_variable(const ShellState *s, const char *name)
 {
+  g_hash_table_add(s->asked, g_strdup(name));
   return g_hash_table_lookup(s->variables, name);
 }
 
@@ -206,12 +207,22 @@ static ShellText *unset(const char *name)
   return made(text);
 }
 
+/* Of "${@:2}" and "${A[@]:1}", from which value on: the first argument is 1. */
+static guint first_meant(const Parameter *p)
+{
+  guint64 n = p->operation[0] == ':' && (p->all || p->joined) ? g_ascii_strtoull(p->operation + 1, NULL, 10) : 0;
+  return (guint)MIN(n - (n > 0 && strchr("@*", *p->name)), G_MAXUINT);
+}
+
 static void put_variable(Builder *b, const ShellVariable *v, const Parameter *p, gboolean quoted)
 {
-  for (guint i = 0; i < v->values->len && (i == 0 || p->all || p->joined); i++) {
-    if (i > 0 && p->all)
+  gboolean apart = p->all || (p->joined && !quoted);
+  guint first = first_meant(p);
+
+  for (guint i = first; i < v->values->len && (i == first || p->all || p->joined); i++) {
+    if (i > first && apart)
       end_word(b);
-    else if (i > 0)
+    else if (i > first)
       shell_text_add_made(b->word, " ");
     b->begun = b->begun || (quoted && !p->all);
     put_value(b, v->values->pdata[i], quoted);
@@ -235,6 +246,9 @@ static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter 
   else if ((kind == '#' || kind == '%') && set) {
     g_autoptr(ShellText) pattern = inner_word(b, c, operand + (p->operation[1] == kind), end);
     value = trimmed(v->values->pdata[0], p->operation, pattern->text->str);
+  } else if (set && (g_str_equal(p->operation, ",,") || g_str_equal(p->operation, "^^"))) {
+    g_autofree char *cased = kind == ',' ? g_ascii_strdown(set, -1) : g_ascii_strup(set, -1);
+    value = made(cased);
   } else if (kind != '+') {
     return FALSE;
   }
@@ -263,7 +277,7 @@ static void put_parameter(Builder *b, const ShellCursor *c, const Parameter *p, 
     put_variable(b, v, p, quoted);
   } else if (!p->all && strchr("@*#?!$", p->name[0]) == NULL) {
     g_autoptr(ShellText) placeholder = unset(p->name);
-    b->state->script->asks |= g_ascii_isdigit(p->name[0]);
+    b->state->script->asks |= p->name[0] >= '1' && p->name[0] <= '9' && b->state->calls == 0;
     put(b, placeholder, 0, placeholder->text->len);
   }
 }
@@ -281,6 +295,8 @@ static void read_braces(Builder *b, ShellCursor *c, gboolean quoted)
     length = g_ascii_isdigit(*text) ? strspn(text, "0123456789") : *text && *text != '}';
   g_autofree char *name = g_strndup(text, length);
   p.name = name;
+  p.all = *name == '@';
+  p.joined = *name == '*';
   c->at += length;
   if (shell_peek(c, 0) == '[') {
     p.all = shell_peek(c, 1) == '@';
@@ -360,6 +376,7 @@ static void read_name(Builder *b, ShellCursor *c, gboolean quoted)
   g_autofree char *name = g_strndup(text, length);
   p.name = name;
   p.all = *name == '@';
+  p.joined = *name == '*';
   c->at += length;
   if (b->live)
     put_parameter(b, c, &p, c->at, quoted);

@@ -147,7 +147,8 @@ static const JsonField fields[] = {
 };
 
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "executor_memory",
-                                             "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib", "stage_graph_gib",
+                                             "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib",
+                                             "stage_graph_gib",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -218,7 +218,7 @@ void vocabulary_connect(ProgramBuild *b);
 /* Tied embeddings, copies, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);
 
-/* Whether what is held within passes and between them is that of tdp-run, known to the byte (op/scratch.c, beside.c). */
+/* Whether what is held in passes and between them is that of tdp-run, known to the byte (op/scratch.c, beside.c). */
 static inline gboolean executor_memory(const ProgramBuild *b)
 {
   return b->layout->passes.framework->executor_memory;

@@ -50,11 +50,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
   fuzz_serve(data, size, NULL);
   g_autofree char *text = fuzz_text(data, size);
-  g_autoptr(ShellScript) script = shell_read(text, NULL, NULL);
+  static const char *const given[] = { "TP=2", "1=4", "2=--bf16 $1", "3=", NULL };
+  const LaunchOptions options = { .given = size % 2 ? given : NULL };
+  g_autoptr(ShellScript) script = shell_read(text, NULL, options.given);
   g_assert(script);
   if (!launch_recognises(text))
     return 0;
-  g_autoptr(Launch) launch = launch_read(text, "input", &(LaunchOptions) { 0 }, &error);
+  g_autoptr(Launch) launch = launch_read(text, "input", &options, &error);
   fuzz_judge(launch != NULL, &error);
   if (!launch)
     return 0;

@@ -1,0 +1,100 @@
+/* What a script, a file that it starts or a function is started with. */
+#include "import/shell_parts.h"
+
+#include <string.h>
+
+static GPtrArray *texts_new(void)
+{
+  return g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
+}
+
+static GPtrArray *texts_of(const char *text)
+{
+  GPtrArray *values = texts_new();
+
+  g_ptr_array_add(values, shell_text_of(text, TRUE));
+  return values;
+}
+
+GPtrArray *shell_behind(const GPtrArray *words, guint first)
+{
+  GPtrArray *values = texts_new();
+
+  for (guint i = first; i < words->len; i++)
+    g_ptr_array_add(values, shell_text_copy(words->pdata[i]));
+  return values;
+}
+
+void shell_set_arguments(ShellState *s, GPtrArray *values)
+{
+  static const char *const of_all[] = { "@", "*", "#" };
+  char name[16];
+
+  for (guint i = 0; s->arguments && i < s->arguments->len; i++) {
+    g_snprintf(name, sizeof name, "%u", i + 1);
+    g_hash_table_remove(s->variables, name);
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(of_all); i++)
+    g_hash_table_remove(s->variables, of_all[i]);
+  g_clear_pointer(&s->arguments, g_ptr_array_unref);
+  if (!values)
+    return;
+  s->arguments = values;
+  for (guint i = 0; i < values->len; i++) {
+    GPtrArray *one = texts_new();
+    g_ptr_array_add(one, shell_text_copy(values->pdata[i]));
+    g_snprintf(name, sizeof name, "%u", i + 1);
+    shell_assign(s, name, one, FALSE, FALSE);
+  }
+  g_snprintf(name, sizeof name, "%u", values->len);
+  shell_assign(s, "@", shell_behind(values, 0), TRUE, FALSE);
+  shell_assign(s, "*", shell_behind(values, 0), TRUE, FALSE);
+  shell_assign(s, "#", texts_of(name), FALSE, FALSE);
+}
+
+void shell_shift(ShellState *s, guint by)
+{
+  if (!s->arguments)
+    return;
+  s->moved = TRUE;
+  shell_set_arguments(s, shell_behind(s->arguments, MIN(by, s->arguments->len)));
+}
+
+const char *shell_given(const ShellState *s, const char *name)
+{
+  gsize length = strlen(name);
+  const char *value = NULL;
+
+  for (int i = 0; s->given && s->given[i]; i++)
+    if (strncmp(s->given[i], name, length) == 0 && s->given[i][length] == '=')
+      value = s->given[i] + length + 1;
+  return value;
+}
+
+void shell_take_given(ShellState *s)
+{
+  GPtrArray *arguments = texts_new();
+
+  for (int i = 0; s->given && s->given[i]; i++) {
+    g_auto(GStrv) pair = g_strsplit(s->given[i], "=", 2);
+    if (g_ascii_isdigit(*pair[0]))
+      g_ptr_array_add(arguments, shell_text_of(pair[1], TRUE));
+    else
+      shell_assign(s, pair[0], texts_of(pair[1]), FALSE, FALSE);
+  }
+  if (arguments->len > 0)
+    shell_set_arguments(s, arguments);
+  else
+    g_ptr_array_unref(arguments);
+}
+
+void shell_name_idle(const ShellState *s)
+{
+  for (int i = 0; s->given && s->given[i]; i++) {
+    g_auto(GStrv) pair = g_strsplit(s->given[i], "=", 2);
+    gboolean argument = g_ascii_isdigit(*pair[0]);
+    gboolean all = s->moved || g_hash_table_contains(s->asked, "@") || g_hash_table_contains(s->asked, "*");
+    if (!g_hash_table_contains(s->asked, pair[0]) && !(argument && all))
+      g_ptr_array_add(s->script->idle, g_strdup(s->given[i]));
+  }
+}

@@ -1,0 +1,3 @@
+f() { f() { x; }; y; }
+f
+--num-layers
