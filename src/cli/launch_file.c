@@ -8,14 +8,17 @@
 gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
                      GError **error)
 {
+  gboolean braced = strchr("{[", text[strspn(text, " \t\r\n")]) != NULL;
+  gboolean started = options->given && options->given[0]; /* the arguments may be there alone */
+
   *out = NULL;
   if (strlen(text) != length)
     return TRUE;
-  if (launch_recognises(text)) {
+  if (launch_recognises(text) || (started && !braced)) {
     *out = launch_read(text, path, options, error);
     return *out != NULL;
   }
-  if (strchr("{[", text[strspn(text, " \t\r\n")]))
+  if (braced)
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a JSON file, a script or log with arguments of "
               "Megatron-LM, or settings of nanotron, torchtitan or DeepSpeed", path);
