@@ -68,6 +68,7 @@ START_TEST(arguments_move)
   runs("f() { run $1 $#; }\nf 7 8\nrun $1\n", "a", "run|7|2\nrun|a\n"); /* a function has its own */
   runs("f() { run $1; }\nf\n", "a", "run|$1\n");
   runs("f() { shift; run $1; }\nf 7 8\nrun $1\n", "a", "run|8\nrun|a\n");
+  runs("f() { f \"$@\" \"$@\"; }\nf 1\nrun $1\n", "a", "run|a\n"); /* which would end memory */
   runs("S=${1,,}\nif [ $S = 8b ]; then run ${S^^}; fi\n", "8B", "run|8B\n");
 }
 END_TEST

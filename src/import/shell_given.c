@@ -25,6 +25,17 @@ GPtrArray *shell_behind(const GPtrArray *words, guint first)
   return values;
 }
 
+#define ARGUMENT_BYTES_MAX 65536 /* with a byte for each that ends it */
+
+static gboolean too_many(const GPtrArray *values)
+{
+  gsize bytes = values->len;
+
+  for (guint i = 0; i < values->len; i++)
+    bytes += ((ShellText *)values->pdata[i])->text->len;
+  return bytes > ARGUMENT_BYTES_MAX;
+}
+
 void shell_set_arguments(ShellState *s, GPtrArray *values)
 {
   static const char *const of_all[] = { "@", "*", "#" };
@@ -37,8 +48,10 @@ void shell_set_arguments(ShellState *s, GPtrArray *values)
   for (gsize i = 0; i < G_N_ELEMENTS(of_all); i++)
     g_hash_table_remove(s->variables, of_all[i]);
   g_clear_pointer(&s->arguments, g_ptr_array_unref);
-  if (!values)
+  if (!values || too_many(values)) {
+    g_clear_pointer(&values, g_ptr_array_unref);
     return;
+  }
   s->arguments = values;
   for (guint i = 0; i < values->len; i++) {
     GPtrArray *one = texts_new();

@@ -60,7 +60,7 @@ void shell_assign(ShellState *s, const char *name, GPtrArray *values, gboolean a
 /* Copies of the words from `first` on. */
 GPtrArray *shell_behind(const GPtrArray *words, guint first);
 
-/* Takes the values for $1, $2 ..., $@, $* and $#; NULL: they are not known. */
+/* Takes the values for $1, $2 ..., $@, $* and $#; NULL, or more than 64 KiB of them: they are not known. */
 void shell_set_arguments(ShellState *s, GPtrArray *values);
 
 /* Without the first ones, as the shell's command. */
