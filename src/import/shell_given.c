@@ -25,15 +25,16 @@ GPtrArray *shell_behind(const GPtrArray *words, guint first)
   return values;
 }
 
-#define ARGUMENT_BYTES_MAX 65536 /* with a byte for each that ends it */
+#define ARGUMENTS_MAX 1024
+#define ARGUMENT_BYTES_MAX 65536
 
 static gboolean too_many(const GPtrArray *values)
 {
-  gsize bytes = values->len;
+  gsize bytes = 0;
 
   for (guint i = 0; i < values->len; i++)
     bytes += ((ShellText *)values->pdata[i])->text->len;
-  return bytes > ARGUMENT_BYTES_MAX;
+  return values->len > ARGUMENTS_MAX || bytes > ARGUMENT_BYTES_MAX;
 }
 
 void shell_set_arguments(ShellState *s, GPtrArray *values)
@@ -53,6 +54,7 @@ void shell_set_arguments(ShellState *s, GPtrArray *values)
     return;
   }
   s->arguments = values;
+  s->runs += (int)values->len / 16; /* long lists, copied at each call, are as many calls */
   for (guint i = 0; i < values->len; i++) {
     GPtrArray *one = texts_new();
     g_ptr_array_add(one, shell_text_copy(values->pdata[i]));
@@ -60,8 +62,8 @@ void shell_set_arguments(ShellState *s, GPtrArray *values)
     shell_assign(s, name, one, FALSE, FALSE);
   }
   g_snprintf(name, sizeof name, "%u", values->len);
-  shell_assign(s, "@", shell_behind(values, 0), TRUE, FALSE);
-  shell_assign(s, "*", shell_behind(values, 0), TRUE, FALSE);
+  shell_assign(s, "@", g_ptr_array_ref(values), TRUE, FALSE);
+  shell_assign(s, "*", g_ptr_array_ref(values), TRUE, FALSE);
   shell_assign(s, "#", texts_of(name), FALSE, FALSE);
 }
 

@@ -22,7 +22,7 @@ typedef struct {
   gboolean moved;       /* arguments were: $1 is another one than was given first */
   int calls;            /* of functions within functions */
   int depth;          /* of texts within texts */
-  int runs;           /* of texts and functions, so far */
+  int runs;           /* of texts and functions, so far; with long lists of arguments more */
 } ShellState;
 
 /* A place in a text that is being read. */
@@ -60,7 +60,8 @@ void shell_assign(ShellState *s, const char *name, GPtrArray *values, gboolean a
 /* Copies of the words from `first` on. */
 GPtrArray *shell_behind(const GPtrArray *words, guint first);
 
-/* Takes the values for $1, $2 ..., $@, $* and $#; NULL, or more than 64 KiB of them: they are not known. */
+/* Takes the values for $1, $2 ..., $@, $* and $#; NULL, or more than 1,024 or 64 KiB of them: they are not
+ * known. */
 void shell_set_arguments(ShellState *s, GPtrArray *values);
 
 /* Without the first ones, as the shell's command. */

@@ -177,7 +177,7 @@ static void call(Reader *r, Function *known, const GPtrArray *words)
 {
   Function *f = g_rc_box_acquire(known);
   ShellCursor inner = { f->in, f->at };
-  GPtrArray *before = r->state.arguments ? shell_behind(r->state.arguments, 0) : NULL;
+  GPtrArray *before = r->state.arguments ? g_ptr_array_ref(r->state.arguments) : NULL;
 
   if (r->state.depth < SHELL_DEPTH_MAX && r->state.runs++ < SHELL_RUNS_MAX) {
     r->state.depth++;
@@ -194,7 +194,7 @@ static void call(Reader *r, Function *known, const GPtrArray *words)
 /* A file with arguments of its own. */
 static void run_file_with(Reader *r, const GPtrArray *words, guint file, const ShellCursor *c)
 {
-  GPtrArray *before = r->state.arguments ? shell_behind(r->state.arguments, 0) : NULL;
+  GPtrArray *before = r->state.arguments ? g_ptr_array_ref(r->state.arguments) : NULL;
 
   shell_set_arguments(&r->state, shell_behind(words, file + 1));
   run_file(r, shell_text_at(words, file), c);
