@@ -190,6 +190,32 @@ START_TEST(recurrences)
 }
 END_TEST
 
+#define XLSTM(keys) "{\"model_type\":\"xlstm\",\"vocab_size\":128,\"num_heads\":4," keys "}"
+
+/* Of two names of depth its own counts; either does alone. */
+START_TEST(own_names)
+{
+  static const char *const same[] = {
+    XLSTM("\"num_blocks\":2,\"embedding_dim\":64"),
+    XLSTM("\"num_blocks\":2,\"num_hidden_layers\":32,\"hidden_size\":64,\"embedding_dim\":64"),
+    XLSTM("\"num_blocks\":null,\"num_hidden_layers\":2,\"hidden_size\":64,\"embedding_dim\":null"),
+    XLSTM("\"num_blocks\":2,\"hidden_size\":null,\"embedding_dim\":64"),
+  };
+  g_autoptr(Model) m = parsed(XLSTM("\"num_hidden_layers\":2,\"hidden_size\":64"));
+  g_autoptr(Model) other = parsed(DECODER("llama", ",\"num_blocks\":3,\"embedding_dim\":32"));
+  g_autoptr(Model) usual = parsed("{\"model_type\":\"xlstm\",\"vocab_size\":50304,\"hidden_size\":4096,"
+                                  "\"embedding_dim\":4096,\"num_hidden_layers\":32,\"num_blocks\":2}");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(same); i++) {
+    g_autoptr(Model) like = parsed(same[i]);
+    ck_assert_int_eq(like->blocks, 2);
+    ck_assert_int_eq(like->params, m->params);
+  }
+  ck_assert_int_eq(other->blocks, 2);
+  ck_assert_int_eq(usual->params, 815427616);
+}
+END_TEST
+
 START_TEST(widths_by_factors)
 {
   g_autoptr(Model) m = parsed("{\"model_type\":\"xlstm\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_heads\":4,"
@@ -364,6 +390,8 @@ static const char *const not_counted[][2] = {
     "f: gated_norm_rank: 0: expected an integer from 1 to 1048576" },
   { "{\"model_type\":\"xlstm\",\"use_bias\":true,\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}",
     "f: use_bias: true: expected false, as a bias of norms and of what heads give is not counted" },
+  { XLSTM("\"num_blocks\":2,\"hidden_size\":64,\"embedding_dim\":32"),
+    "f: embedding_dim: 32: expected 64 as hidden_size, all that its class takes" },
   { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3,\"block_types\":[\"recurrent\",\"sliding\"]," HF "}",
     "f: block_types[1]: \"sliding\": expected one of recurrent, attention" },
   { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3,\"lru_width\":66," HF "}",
@@ -410,5 +438,5 @@ START_TEST(refused_keys)
 END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
-          chosen_blocks, recurrences, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
+          chosen_blocks, recurrences, own_names, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
           global_tokens, adapters_of_languages, distances, named, refused_keys)

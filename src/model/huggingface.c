@@ -367,6 +367,21 @@ static gboolean read_listed(const RecipeSource *source, const cJSON *list, Recip
   return n >= 0;
 }
 
+/* xLSTM's names of depth and width: its class makes num_blocks blocks, whatever num_hidden_layers says, and an embedding
+ * of embedding_dim, which the blocks read. */
+static gboolean read_xlstm(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField names[] = { RECIPE_INT("num_blocks", layers, 1, MAX_LAYERS),
+                                     RECIPE_INT("embedding_dim", hidden, 1, MAX_HIDDEN) };
+  const cJSON *hidden = json_get(source->object, "hidden_size"), *width = json_get(source->object, "embedding_dim");
+
+  if (r->linear != LINEAR_MLSTM)
+    return TRUE;
+  if (hidden && width && !cJSON_Compare(hidden, width, TRUE))
+    return json_error(source->doc, width, error, "%d as hidden_size, all that its class takes", r->hidden);
+  return json_read_foreign(source->doc, source->object, names, G_N_ELEMENTS(names), r, error);
+}
+
 /* Sizes by the table, but a list where a family may have one. */
 static gboolean read_fields(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -379,7 +394,7 @@ static gboolean read_fields(const RecipeSource *source, Recipe *r, GError **erro
     if (!list || !g_str_equal(fields[i].key, list->string))
       own[n++] = fields[i];
   return json_read_foreign(source->doc, source->object, own, n, r, error) &&
-         (!list || read_listed(source, list, r, error));
+         (!list || read_listed(source, list, r, error)) && read_xlstm(source, r, error);
 }
 
 static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **error)
