@@ -350,6 +350,27 @@ START_TEST(distances)
 }
 END_TEST
 
+/* What reads tokens of other ranks' parts in another way than attention does. */
+START_TEST(parts_of_sequences)
+{
+  static const struct { const char *text, *what; } cases[] = {
+    { DECODER("doge", ""), "masks that depend on values" },
+    { INKLING(""), "convolutions over tokens" },
+    { M3(",\"layer_types\":" SPARSE), "an indexer that chooses keys" },
+  };
+  Planned f;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("plan: context_parallel_size: 2: expected 1, model f has %s", cases[i].what);
+    setup(&f, cases[i].text, 2);
+    f.plan.tp = 1;
+    f.plan.cp = 2;
+    planned_refuse(&f, RULE_CONTEXT, text);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 START_TEST(named)
 {
   static const char *const cases[][2] = {
@@ -439,4 +460,4 @@ END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
           chosen_blocks, recurrences, own_names, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
-          global_tokens, adapters_of_languages, distances, named, refused_keys)
+          global_tokens, adapters_of_languages, distances, parts_of_sequences, named, refused_keys)

@@ -150,6 +150,17 @@ const char *model_own_mechanism(const Model *m)
   return NULL;
 }
 
+const char *spec_across_parts(const LayerSpec *spec)
+{
+  const Attention *a = &spec->attention;
+
+  return a->index_heads          ? "an indexer that chooses keys"
+         : a->masked             ? "masks that depend on values"
+         : a->conv || spec->conv ? "convolutions over tokens"
+         : a->rel_dim            ? "biases by distance"
+                                 : NULL;
+}
+
 const LayerSpec *model_attending(const Model *m)
 {
   for (int i = 1; i <= m->blocks; i++)

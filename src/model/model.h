@@ -365,6 +365,10 @@ static inline int attention_chosen(const Attention *a, int seq)
  * and no adapter is counted for; NULL if there is none. */
 const char *model_own_mechanism(const Model *m);
 
+/* What a layer has that reads tokens of other parts of a sequence, beside keys and values of its attention and states of
+ * its linear attention: no exchange of it is known where ranks have a part each. NULL if there is nothing. */
+const char *spec_across_parts(const LayerSpec *spec);
+
 /* The first block with attention, NULL if none has. */
 const LayerSpec *model_attending(const Model *model);
 

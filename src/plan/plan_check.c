@@ -464,9 +464,9 @@ static gboolean check_context(const Subject *s, GError **error)
                   "by tensor_model_parallel_size under sequence_parallel", p->cp, p->seq);
   for (int i = 0; i < s->model->n_specs; i++) {
     const Attention *a = &s->model->specs[i].attention;
-    if (a->index_heads)
-      return broken(error, "context_parallel_size: %d: expected 1, model %s has an indexer that chooses keys", p->cp,
-                    s->model->name);
+    const char *across = spec_across_parts(&s->model->specs[i]);
+    if (across)
+      return broken(error, "context_parallel_size: %d: expected 1, model %s has %s", p->cp, s->model->name, across);
     if (a->heads && !divides[p->context](s, a, error))
       return FALSE;
   }
