@@ -385,6 +385,7 @@ START_TEST(named)
     { INKLING(""), "d_rel" },
     { DECODER("xmod", ""), "adapter_reduction_factor" },
     { LONGCAT(",\"num_layers\":2"), "zero_expert_num" },
+    { LONGCAT(",\"num_layers\":2,\"zero_expert_num\":0"), "two blocks a layer" },
     { STACKS("led", ""), "attention_window" },
     { STACKS("pegasus_x", ""), "num_global_tokens" },
     { GEMMA3N(2, ",\"intermediate_size\":96"), "altup_num_inputs" },

@@ -167,7 +167,7 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
 /* A layer of one part has a norm for that alone. */
 static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack, int i, guint parts)
 {
-  LayerSpec spec = {.kind = LAYER_BLOCK, .parallel = r->parallel, .encoder = stack->encoder};
+  LayerSpec spec = {.kind = LAYER_BLOCK, .parallel = r->parallel, .encoder = stack->encoder, .doubled = r->doubled};
   gboolean last_of_encoder = stack->encoder && i == stack->blocks - 1, both = parts & PART_MIXERS && parts & PART_FEEDS;
   spec.norms = (both ? r->norms : r->norms / 2) + (stack->cross ? r->norms / 2 : 0) +
                (last_of_encoder && r->final_norm ? 1 : 0);

@@ -367,8 +367,8 @@ static gboolean read_listed(const RecipeSource *source, const cJSON *list, Recip
   return n >= 0;
 }
 
-/* xLSTM's names of depth and width: its class makes num_blocks blocks, whatever num_hidden_layers says, and an embedding
- * of embedding_dim, which the blocks read. */
+/* xLSTM's names of depth and width: its class makes num_blocks blocks, whatever num_hidden_layers says, and an
+ * embedding of embedding_dim, which the blocks read. */
 static gboolean read_xlstm(const RecipeSource *source, Recipe *r, GError **error)
 {
   static const JsonField names[] = { RECIPE_INT("num_blocks", layers, 1, MAX_LAYERS),

@@ -125,6 +125,7 @@ static const char *own_mechanism(const LayerSpec *spec)
     { spec->attention.rel_dim > 0, "d_rel" },
     { spec->laurel > 0, "laurel_rank" },
     { spec->ffn.idle > 0, "zero_expert_num" },
+    { spec->doubled, "two blocks a layer" },
     { spec->ffn.sparse_gate, "activation_sparsity_pattern" },
     { spec->shift_mixes > 0, "time_mix_key" },
     { spec->attention.index_shared, "indexer_types" },

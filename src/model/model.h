@@ -177,6 +177,8 @@ typedef struct {
   int shift_mixes;            /* vectors of hidden width by which inputs of products are mixed with those of the token
                                  before (RWKV) */
   int residual_scales;        /* vectors of hidden width that residual sums multiply */
+  gboolean doubled;           /* one of the two blocks that a layer of its class is; what experts of the first give is
+                                 added behind the second there (LongCat-Flash) */
   gboolean parallel;          /* attention and feed-forward read the same input */
   gboolean again;             /* a head that shares the weights of the model's, but the norm */
   gboolean entry;             /* the decoder's first block, of an encoder-decoder: looks its tokens up in the first
@@ -365,8 +367,8 @@ static inline int attention_chosen(const Attention *a, int seq)
  * and no adapter is counted for; NULL if there is none. */
 const char *model_own_mechanism(const Model *m);
 
-/* What a layer has that reads tokens of other parts of a sequence, beside keys and values of its attention and states of
- * its linear attention: no exchange of it is known where ranks have a part each. NULL if there is nothing. */
+/* What a layer has that reads tokens of other parts of a sequence, beside keys and values of its attention and states
+ * of its linear attention: no exchange of it is known where ranks have a part each. NULL if there is nothing. */
 const char *spec_across_parts(const LayerSpec *spec);
 
 /* The first block with attention, NULL if none has. */
