@@ -254,6 +254,26 @@ static gboolean check_local(const RecipeSource *source, const Recipe *r, GError 
          json_error(source->doc, rows, error, "null, as a head of another vocabulary is not counted");
 }
 
+/* Parts that classes hold weights for in any number, of which some have no count here. */
+static gboolean check_numbers(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  static const struct { const char *key, *what; gsize offset; int least; } numbers[] = {
+    { "hc_mult", "weights that mix one stream alone", offsetof(Recipe, streams), 2 },
+    { "altup_num_inputs", "weights that predict one stream alone", offsetof(Recipe, streams), 2 },
+    { "num_global_tokens", "norms of no tokens", offsetof(Recipe, global_tokens), 1 },
+  };
+  const Recipe *usual = &family_find(r->family)->defaults;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(source->object, numbers[i].key);
+    if (item && G_STRUCT_MEMBER(int, usual, numbers[i].offset) &&
+        G_STRUCT_MEMBER(int, r, numbers[i].offset) < numbers[i].least)
+      return json_error(source->doc, item, error, "an integer from %d, as %s are not counted", numbers[i].least,
+                        numbers[i].what);
+  }
+  return TRUE;
+}
+
 /* Of both stacks, no size is none. */
 static gboolean check_stacks(const RecipeSource *source, const Recipe *r, GError **error)
 {
@@ -368,7 +388,8 @@ gboolean huggingface_check(const RecipeSource *source, const Recipe *r, GError *
 {
   return check_flags(source, r, error) && check_owned(source, r, error) && check_unread(source, r, error) &&
          check_widths(source, r, error) && check_family(source, r, error) && check_windows(source, r, error) &&
-         check_stacks(source, r, error) && check_biases(source, r, error) && check_local(source, r, error);
+         check_stacks(source, r, error) && check_biases(source, r, error) && check_local(source, r, error) &&
+         check_numbers(source, r, error);
 }
 
 /* Layers that take keys and values which others made have the window, or none, of one of these. */

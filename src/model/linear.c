@@ -128,7 +128,6 @@ static const char *own_mechanism(const LayerSpec *spec)
     { spec->doubled, "two blocks a layer" },
     { spec->ffn.sparse_gate, "activation_sparsity_pattern" },
     { spec->shift_mixes > 0, "time_mix_key" },
-    { spec->attention.index_shared, "indexer_types" },
     { spec->attention.index_block > 0, "index_block_size" },
     { spec->attention.whole_params > 0, "norms of rotated keys alone" },
     { spec->gated_norms > 0, "gated_norm_rank" },
