@@ -293,6 +293,9 @@ START_TEST(stretches)
   f.plan.seq = 256;
   f.plan.decoder_seq = 161;
   planned_refuse(&f, RULE_SEQUENCE, "plan: decoder_seq_length: 161: expected at most the 160 positions of model f");
+  f.plan.decoder_seq = 0;
+  planned_refuse(&f, RULE_SEQUENCE, "plan: decoder_seq_length: 256, as seq_length: expected at most the 160 positions "
+                                    "of model f");
   planned_clear(&f);
 }
 END_TEST
@@ -361,7 +364,8 @@ START_TEST(parts_of_sequences)
   Planned f;
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autofree char *text = g_strdup_printf("plan: context_parallel_size: 2: expected 1, model f has %s", cases[i].what);
+    g_autofree char *text =
+      g_strdup_printf("plan: context_parallel_size: 2: expected 1, model f has %s", cases[i].what);
     setup(&f, cases[i].text, 2);
     f.plan.tp = 1;
     f.plan.cp = 2;

@@ -366,9 +366,10 @@ static gboolean check_sequence(const Subject *s, GError **error)
     return broken(error, "seq_length: %d: expected at most the %d positions of model %s", p->seq, positions,
                   s->model->name);
   int decoders = s->model->entry_rows ? s->model->entry_rows : positions;
-  if (decoders && p->decoder_seq > decoders)
-    return broken(error, "decoder_seq_length: %d: expected at most the %d positions of model %s",
-                  p->decoder_seq, decoders, s->model->name);
+  int decoder_seq = p->decoder_seq ? p->decoder_seq : p->seq;
+  if (decoders && decoder_seq > decoders)
+    return broken(error, "decoder_seq_length: %d%s: expected at most the %d positions of model %s", decoder_seq,
+                  p->decoder_seq ? "" : ", as seq_length", decoders, s->model->name);
   if (s->model->patch && s->plan->seq != s->model->position_rows)
     return broken(error, "seq_length: %d: expected the %d patches and class token of model %s", s->plan->seq,
                   s->model->position_rows, s->model->name);
