@@ -300,7 +300,8 @@ START_TEST(stretches)
 }
 END_TEST
 
-/* Tokens that go along are more rows of the encoder's products. */
+/* Tokens that go along are more rows of the encoder's products, and of what its stages hand on, behind a norm of their
+ * own. */
 START_TEST(global_tokens)
 {
   double flops[2] = { 0, 0 };
@@ -314,6 +315,15 @@ START_TEST(global_tokens)
     planned_clear(&f);
   }
   ck_assert_double_eq(flops[1], flops[0] * (128 + 32) / (128 + 16));
+  setup(&f, STACKS("pegasus_x", ""), 1);
+  ck_assert_double_eq(moved(&f, 1, "attention norm", FALSE), 2 * 2.0 * 128 * 64);
+  ck_assert_double_eq(moved(&f, 1, "norm of global tokens", FALSE), 2 * 2.0 * 32 * 64);
+  ck_assert_double_eq(moved(&f, 1, "feed-forward norm", FALSE), 2 * 2.0 * (128 + 32) * 64);
+  f.plan.decoder_seq = 96;
+  ck_assert_double_eq(op_boundary_bytes_at(f.model, PASSES(&f.plan), 2), 2.0 * (128 + 32) * 64);
+  ck_assert_double_eq(op_boundary_bytes_at(f.model, PASSES(&f.plan), 3), 2.0 * 128 * 64);
+  ck_assert_double_eq(op_boundary_bytes_at(f.model, PASSES(&f.plan), 4), 2.0 * (128 + 96) * 64);
+  planned_clear(&f);
 }
 END_TEST
 

@@ -132,6 +132,19 @@ static void convolve_output(Build *b)
   build_params(b, b->spec->conv * b->hidden);
 }
 
+/* Tokens that go along with sequences have a norm of their own before attention. */
+static void attention_norm(Build *b)
+{
+  double all = b->rows, along = all / b->tokens * b->passes->micro_batch * b->spec->global_tokens;
+
+  b->rows = all - along;
+  gated_norm(b, "attention norm", 0);
+  b->rows = along;
+  if (along > 0)
+    build_norm(b, "norm of global tokens");
+  b->rows = all;
+}
+
 static void build_mixer(Build *b)
 {
   b->captured = TRUE;
@@ -142,7 +155,7 @@ static void build_mixer(Build *b)
     mix_shifted(b, 3);
     build_linear_attention(b);
   } else {
-    gated_norm(b, "attention norm", 0);
+    attention_norm(b);
   }
   build_laurel(b);
   if (b->spec->attention.heads)
@@ -187,18 +200,6 @@ static void build_side(Build *b)
     build_residual(b);
 }
 
-/* Of tokens that go along with sequences, whose other work is that of more tokens. */
-static void norm_globals(Build *b)
-{
-  double bytes = b->bytes * b->passes->micro_batch * b->spec->global_tokens * b->hidden;
-
-  if (!b->spec->global_tokens)
-    return;
-  build_stream(b, &(Stream) { .name = "norm of global tokens", .forward_bytes = 2 * bytes, .forward_kernels = 1,
-                              .backward_bytes = 6 * bytes, .backward_kernels = 3, .saved = bytes });
-  build_params(b, b->hidden * norm_vectors(b->model));
-}
-
 /* A block of one part has a norm for that. */
 void build_block(Build *b)
 {
@@ -212,7 +213,6 @@ void build_block(Build *b)
     return;
   }
   build_graph_input(b);
-  norm_globals(b);
   build_predict_streams(b);
   if (mixes)
     build_mixer(b);

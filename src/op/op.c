@@ -54,9 +54,9 @@ int op_embedding_rows(const Model *model, const PassLayout *p)
   return padded(model->encoder_vocab ? model->encoder_vocab : model->vocab, p);
 }
 
-static double stream_bytes(const Model *model, const PassLayout *p, gboolean encoder)
+static double row_bytes(const Model *model, const PassLayout *p, double tokens)
 {
-  return stream_tokens(p, encoder) * model_stream_width(model) * dtype_bytes[p->formats.precision] /
+  return tokens * model_stream_width(model) * dtype_bytes[p->formats.precision] /
          (p->sequence_parallel ? p->tp : 1);
 }
 
@@ -69,19 +69,23 @@ double op_tied_bytes(const Model *model, const Layout *l)
 
 double op_boundary_bytes(const Model *model, const PassLayout *p)
 {
-  return stream_bytes(model, p, TRUE);
+  return row_bytes(model, p, stream_tokens(p, TRUE));
 }
 
 double op_encoder_bytes(const Model *model, const PassLayout *p)
 {
-  return model->encoder_blocks ? stream_bytes(model, p, TRUE) : 0;
+  return model->encoder_blocks ? op_boundary_bytes(model, p) : 0;
 }
 
 double op_boundary_bytes_at(const Model *model, const PassLayout *p, int layer)
 {
-  if (layer <= 1 + model->encoder_blocks)
-    return stream_bytes(model, p, TRUE);
-  return stream_bytes(model, p, FALSE) + op_encoder_bytes(model, p);
+  double along = (double)p->micro_batch * model->global_rows;
+
+  if (layer <= model->encoder_blocks)
+    return op_boundary_bytes(model, p) + row_bytes(model, p, along);
+  if (layer == 1 + model->encoder_blocks)
+    return op_boundary_bytes(model, p);
+  return row_bytes(model, p, stream_tokens(p, FALSE)) + op_encoder_bytes(model, p);
 }
 
 static void reverse(GArray *ops)

@@ -232,12 +232,12 @@ int op_embedding_rows(const Model *model, const PassLayout *passes);
  * their reduction, so only its shard where ZeRO-2 leaves no more. */
 double op_tied_bytes(const Model *model, const Layout *layout);
 
-/* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, that of encoder
- * stages. */
+/* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, the encoder's
+ * output. */
 double op_boundary_bytes(const Model *model, const PassLayout *passes);
 
-/* The same before a layer: between decoder stages of an encoder-decoder the encoder's output travels with the
- * decoder's, and back its gradient so far (Megatron-LM's T5). */
+/* The same before a layer: between encoder stages tokens that go along with sequences travel, too; between decoder
+ * stages the encoder's output with the decoder's, and back its gradient so far (Megatron-LM's T5). */
 double op_boundary_bytes_at(const Model *model, const PassLayout *passes, int layer);
 
 /* The encoder's output for one micro-batch, which stages behind the decoder's first one receive and keep; 0 without
