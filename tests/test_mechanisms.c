@@ -352,6 +352,8 @@ START_TEST(distances)
   Planned f;
 
   setup(&f, INKLING(",\"local_layer_ids\":[0]"), 1);
+  ck_assert_double_eq(model_flops(f.model, 128) - model_flops_unmasked(f.model, 128, 128),
+                      6.0 * 128 * 128 * 4 * (16 + 16) / 2); /* of biases nothing */
   ck_assert_int_eq(block(f.model, 0)->attention.rel_extent, 32);
   ck_assert_int_eq(block(f.model, 1)->attention.rel_extent, 64);
   ck_assert_int_eq(block(f.model, 0)->attention.kv_heads, 4);

@@ -322,6 +322,12 @@ static double score_flops(const Attention *a, double seq)
   return a->index_shared ? 0 : 6 * seq * seq * a->index_heads * a->index_dim;
 }
 
+/* Of biases by distance: each query with the same distances, however many keys it sees. */
+static double distance_flops(const Attention *a, double seq)
+{
+  return 6 * seq * a->heads * a->rel_dim * a->rel_extent;
+}
+
 static double attention_flops(const Attention *a, double seq)
 {
   double span = a->window ? MIN(seq, a->window) : seq;
@@ -329,7 +335,7 @@ static double attention_flops(const Attention *a, double seq)
     span = MIN(span, sparse_keys_seen(a->sparse, a->heads, (int)seq));
   if (attention_chosen(a, (int)seq))
     return 6 * seq * a->index_top * a->heads * ((double)a->head_dim + a->v_head_dim) + score_flops(a, seq);
-  return 6 * seq * a->heads * a->rel_dim * a->rel_extent +
+  return distance_flops(a, seq) +
          6 * seq * span * a->heads * ((double)a->head_dim + (a->differential ? 2.0 : 1.0) * a->v_head_dim);
 }
 
@@ -391,7 +397,7 @@ static double masked_flops(const Attention *a, int seq)
 {
   if (!a->causal || (a->window && !a->chunked) || a->sparse)
     return 0;
-  return (attention_chosen(a, seq) ? score_flops(a, seq) : attention_flops(a, seq)) / 2;
+  return (attention_chosen(a, seq) ? score_flops(a, seq) : attention_flops(a, seq) - distance_flops(a, seq)) / 2;
 }
 
 double model_flops_unmasked(const Model *m, int seq, int decoder_seq)
