@@ -317,7 +317,8 @@ static void count_visits(const LayerRun *r, const Experts *w, const Visits *v)
     return;
   r->visits->rows += v->copies;
   r->visits->even += even;
-  r->visits->busiest = MAX(r->visits->busiest, v->copies / even);
+  if (even > 0)
+    r->visits->busiest = MAX(r->visits->busiest, v->copies / even);
 }
 
 /* What the experts make of the rows of `in`. */
