@@ -105,8 +105,8 @@ START_TEST(plans_come_of_them)
 
   ck_assert_ptr_nonnull(strstr(told->plan, "\"tensor_model_parallel_size\": 4"));
   ck_assert_ptr_null(launched(text, "dsw", &error));
-  ck_assert_str_eq(error->message, "x.sh: --tensor-model-parallel-size: $2: expected a number, and nothing in the script "
-                                   "says it: tdp-plan --improve takes --script-args");
+  ck_assert_str_eq(error->message, "x.sh: --tensor-model-parallel-size: $2: expected a number, and nothing in the "
+                                   "script says it: tdp-plan --improve takes --script-args");
 }
 END_TEST
 
@@ -186,8 +186,8 @@ END_TEST
 START_TEST(patched_arguments)
 {
   const char *text = "torchrun --nproc_per_node 8 pretrain_qwen.py " SIZES "--max-position-embeddings $3 "
-                     "--num-experts 8 --enable-shared-expert --shared-moe-ffn-hidden-size 256 --patch-tokenizer-type Qwen2Tokenizer "
-                     "--extra-vocab-size $1\n";
+                     "--num-experts 8 --enable-shared-expert --shared-moe-ffn-hidden-size 256 "
+                     "--patch-tokenizer-type Qwen2Tokenizer --extra-vocab-size $1\n";
   g_autoptr(Launch) l = launched(text, "293", NULL);
   g_autoptr(Launch) pattern = launched("torchrun pretrain_mamba.py " SIZES "--hybrid-override-pattern M-*- "
                                        "--num-experts 8\n", "", NULL);
@@ -226,6 +226,7 @@ START_TEST(branches_arguments)
 }
 END_TEST
 
-TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { arguments_move }, { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
+TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { arguments_move },
+           { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments })
