@@ -66,7 +66,8 @@ const PlanKey plan_keys[] = {
     .given = TRUE, .always = TRUE, .unit = "tokens", .meaning = "of a sequence",
     .usual = "the model's `seq`" },
   { { "decoder_seq_length", JSON_INT, PLAN(decoder_seq), FALSE, 1, 1e8 }, .given = TRUE, .unit = "tokens",
-    .meaning = "of an encoder-decoder's decoder; its encoder has `seq_length`", .usual = "`seq_length`" },
+    .meaning = "of an encoder-decoder's decoder, no more than it has positions; its encoder has `seq_length`",
+    .usual = "`seq_length`" },
   { { "tensor_model_parallel_size", JSON_INT, PLAN(tp), FALSE, 1, DEGREE_MAX }, .id = KEY_TP, .shorter = "tp",
     .fix = FIX_NUMBER, .always = TRUE, .unit = "ranks",
     .meaning = "that share each layer's matrices; divides heads and feed-forward width; divides a node or is a "
