@@ -261,19 +261,6 @@ static void rotate(Build *b)
                                 .backward_kernels = one ? 1 : 8 });
 }
 
-/* In wide numbers, and added to what goes in. */
-static void convolve_keys(Build *b)
-{
-  double width = key_width(b) + value_width(b), elements = b->tokens * width, wide = dtype_bytes[DTYPE_FP32];
-
-  if (!b->attention->conv)
-    return;
-  build_stream(b, &(Stream) { .name = "key convolution", .forward_bytes = (2 * b->bytes + 6 * wide) * elements,
-                              .forward_kernels = 8, .backward_bytes = (2 * b->bytes + 8 * wide) * elements,
-                              .backward_kernels = 8, .saved = wide * elements });
-  build_params(b, b->attention->conv * width);
-}
-
 /* A bias for each head, query and distance by a bank that all heads share (transformers' InklingRelativeLogits), which
  * the core reads as it scores. */
 static void make_biases(Build *b)
@@ -491,7 +478,7 @@ void build_attention(Build *b)
   else
     project_grouped(b);
   norm_rotated(b);
-  convolve_keys(b);
+  build_wide_convolution(b, "key convolution", b->tokens, key_width(b) + value_width(b), b->attention->conv, 8);
   make_biases(b);
   rotate(b);
   build_leave(b, MODULE_MLA_UP_PROJ);

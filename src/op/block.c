@@ -8,22 +8,36 @@ static void extra_norms(Build *b, int usual)
     build_norm(b, "norm behind");
 }
 
+typedef struct {
+  const char *down, *activation, *up;
+  double width;
+  gboolean bias;
+} Bottleneck;
+
+/* Two products on rows of each rank, with an activation between them. */
+static void bottleneck(Build *b, Bottleneck n)
+{
+  double rows = b->bytes * b->rows * b->hidden, narrow = b->bytes * b->rows * n.width;
+
+  build_linear(b, &(Linear) { .name = n.down, .in = b->hidden, .out = n.width, .batch = 1, .rows = b->rows,
+                              .bias = n.bias, .saved = rows, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = n.activation, .forward_bytes = 2 * narrow, .forward_kernels = 1,
+                              .backward_bytes = 3 * narrow, .backward_kernels = 1, .saved = narrow });
+  build_linear(b, &(Linear) { .name = n.up, .in = n.width, .out = b->hidden, .batch = 1, .rows = b->rows,
+                              .bias = n.bias, .saved = narrow, .split = LINEAR_REPLICATED });
+}
+
 /* Of a sequence's language, behind a norm that the layer has already (transformers' XmodOutput), on rows of each rank;
  * others are held. */
 static void build_adapter(Build *b)
 {
-  double width = b->spec->adapter, rows = b->bytes * b->rows * b->hidden, narrow = b->bytes * b->rows * width;
+  double width = b->spec->adapter, rows = b->bytes * b->rows * b->hidden;
 
   if (!b->spec->adapter)
     return;
   build_stream(b, &(Stream) { .name = "adapter norm", .forward_bytes = 2 * rows, .forward_kernels = 1,
                               .backward_bytes = 6 * rows, .backward_kernels = 3, .saved = rows });
-  build_linear(b, &(Linear) { .name = "adapter down", .in = b->hidden, .out = width, .batch = 1, .rows = b->rows,
-                              .bias = TRUE, .saved = rows, .split = LINEAR_REPLICATED });
-  build_stream(b, &(Stream) { .name = "adapter activation", .forward_bytes = 2 * narrow, .forward_kernels = 1,
-                              .backward_bytes = 3 * narrow, .backward_kernels = 1, .saved = narrow });
-  build_linear(b, &(Linear) { .name = "adapter up", .in = width, .out = b->hidden, .batch = 1, .rows = b->rows,
-                              .bias = TRUE, .saved = narrow, .split = LINEAR_REPLICATED });
+  bottleneck(b, (const Bottleneck) { "adapter down", "adapter activation", "adapter up", width, TRUE });
   build_stream(b, &(Stream) { .name = "rows of languages", .forward_bytes = 5 * rows, .forward_kernels = 3,
                               .backward_bytes = 4 * rows, .backward_kernels = 2 });
   build_params(b, (b->model->languages - 1) * (2 * b->hidden * width + width + b->hidden));
@@ -60,15 +74,9 @@ static void add_mixers(Build *b)
  * whole of it on every tensor-parallel rank. */
 static void gate_norm(Build *b)
 {
-  double rank = b->model->norm_rank, rows = b->bytes * b->rows * b->hidden, wide = 4 * b->rows * b->hidden;
-  double narrow = b->bytes * b->rows * rank;
+  double rank = b->model->norm_rank, rows = b->bytes * b->rows * b->hidden, wide = WIDE * b->rows * b->hidden;
 
-  build_linear(b, &(Linear) { .name = "norm gate down", .in = b->hidden, .out = rank, .batch = 1, .rows = b->rows,
-                              .saved = rows, .split = LINEAR_REPLICATED });
-  build_stream(b, &(Stream) { .name = "norm gate activation", .forward_bytes = 2 * narrow, .forward_kernels = 1,
-                              .backward_bytes = 3 * narrow, .backward_kernels = 1, .saved = narrow });
-  build_linear(b, &(Linear) { .name = "norm gate up", .in = rank, .out = b->hidden, .batch = 1, .rows = b->rows,
-                              .saved = narrow, .split = LINEAR_REPLICATED });
+  bottleneck(b, (const Bottleneck) { "norm gate down", "norm gate activation", "norm gate up", rank, FALSE });
   build_stream(b, &(Stream) { .name = "norm gate", .forward_bytes = 3 * rows + 6 * wide, .forward_kernels = 4,
                               .backward_bytes = 4 * rows + 7 * wide, .backward_kernels = 5, .saved = wide });
 }
@@ -119,17 +127,10 @@ static void build_laurel(Build *b)
   build_residual(b);
 }
 
-/* What a half of the block gives, convolved in wide numbers over tokens and added to itself. */
+/* What a half of the block gives. */
 static void convolve_output(Build *b)
 {
-  double elements = b->rows * b->hidden, wide = 4, e = b->bytes;
-
-  if (!b->spec->conv)
-    return;
-  build_stream(b, &(Stream) { .name = "output convolution", .forward_bytes = (2 * e + 6 * wide) * elements,
-                              .forward_kernels = 4, .backward_bytes = (2 * e + 8 * wide) * elements,
-                              .backward_kernels = 4, .saved = wide * elements });
-  build_params(b, b->spec->conv * b->hidden);
+  build_wide_convolution(b, "output convolution", b->rows, b->hidden, b->spec->conv, 4);
 }
 
 /* Tokens that go along with sequences have a norm of their own before attention. */

@@ -498,3 +498,15 @@ void build_residual(Build *b)
     .saved = mask,
   });
 }
+
+void build_wide_convolution(Build *b, const char *name, double rows, double width, int taps, int kernels)
+{
+  double elements = rows * width;
+
+  if (!taps)
+    return;
+  build_stream(b, &(Stream) { .name = name, .forward_bytes = (2 * b->bytes + 6 * WIDE) * elements,
+                              .forward_kernels = kernels, .backward_bytes = (2 * b->bytes + 8 * WIDE) * elements,
+                              .backward_kernels = kernels, .saved = WIDE * elements });
+  build_params(b, taps * width);
+}

@@ -131,6 +131,12 @@ void build_inner_norm(Build *b, const char *name, double rows, double width);
 /* Bias, dropout (if the model has it) and residual sum. */
 void build_residual(Build *b);
 
+/* Bytes of a number that kernels widen for themselves. */
+#define WIDE dtype_bytes[DTYPE_FP32]
+
+/* Rows so wide convolved over tokens in wide numbers, and added to what went in; nothing without taps. */
+void build_wide_convolution(Build *b, const char *name, double rows, double width, int taps, int kernels);
+
 /* Of a model with several streams of hidden states: made of the embedding, mixed for a part of a block (or the head, at
  * last), and given what the part makes, which of one stream is the residual sum. */
 void build_fork_streams(Build *b);

@@ -2,7 +2,6 @@
  * gates (model/model.h). */
 #include "op/build.h"
 
-#define WIDE dtype_bytes[DTYPE_FP32]
 #define SCAN_TOKENS 2048 /* that mamba-ssm's selective_scan_fwd_kernel takes before it keeps a state for the backward */
 
 /* Of this rank. */

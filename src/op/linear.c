@@ -24,7 +24,6 @@ static const ScanKind kinds[] = {
   [LINEAR_KIMI_DELTA] = { TRUE, { 6, 20, 2, 0, 2, 2, 10 }, { 15, 43, 4, 0, 3, 0, 16 } },
 };
 
-#define WIDE dtype_bytes[DTYPE_FP32]
 #define STEP_BYTES 26           /* of a head's step and its running sum: read in 16 bits, kept in fp32, read twice */
 #define STEP_BACKWARD_BYTES 60
 #define BACKWARD_PRODUCTS 2.5   /* two gradients of each product, and half of them made again */

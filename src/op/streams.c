@@ -5,7 +5,6 @@
  */
 #include "op/build.h"
 
-#define WIDE dtype_bytes[DTYPE_FP32]
 
 /* Values of a stream on this rank. */
 static double elements(const Build *b)
