@@ -1,28 +1,14 @@
 /* Launch scripts, read without running them. */
 #include "main.h"
 
-#include "import/shell.h"
+#include "commands.h"
 
 #include <string.h>
-
-/* The words of all commands, joined by "|", a command a line. */
-static char *commands(const ShellScript *s)
-{
-  GString *text = g_string_new(NULL);
-
-  for (guint i = 0; i < s->commands->len; i++) {
-    const ShellCommand *c = s->commands->pdata[i];
-    for (guint j = 0; j < c->words->len; j++)
-      g_string_append_printf(text, "%s%s", j ? "|" : "", ((ShellText *)c->words->pdata[j])->text->str);
-    g_string_append_c(text, '\n');
-  }
-  return g_string_free(text, FALSE);
-}
 
 static void reads(const char *script, const char *expected)
 {
   g_autoptr(ShellScript) s = shell_read(script, NULL, NULL);
-  test_text(commands(s), expected);
+  test_text(commands_text(s), expected);
 }
 
 START_TEST(words_and_quotes)
@@ -93,7 +79,7 @@ START_TEST(documents)
 
   ck_assert_str_eq(g_hash_table_lookup(s->files, "ds.json"), "{ \"a\": 4 }\n");
   ck_assert_str_eq(g_hash_table_lookup(s->files, "other"), "$N\n");
-  test_text(commands(s), "cat\ncat\nrun\n");
+  test_text(commands_text(s), "cat\ncat\nrun\n");
 }
 END_TEST
 
@@ -106,7 +92,7 @@ START_TEST(unread)
   ck_assert_uint_eq(s->unread->len, 2);
   ck_assert_str_eq(s->unread->pdata[0], "line 2: env.sh: sourced, and not beside the script");
   ck_assert_str_eq(s->unread->pdata[1], "line 3: for: its first turn alone is read");
-  test_text(commands(s), "a\nx\nrun|4\n");
+  test_text(commands_text(s), "a\nx\nrun|4\n");
 }
 END_TEST
 

@@ -2,8 +2,8 @@
 #include "main.h"
 
 #include "base/error.h"
+#include "commands.h"
 #include "import/launch.h"
-#include "import/shell.h"
 
 #include <string.h>
 
@@ -35,15 +35,8 @@ static void runs(const char *script, const char *words, const char *expected)
 {
   g_auto(GStrv) given = launch_given(words, NULL);
   g_autoptr(ShellScript) s = shell_read(script, NULL, (const char *const *)given);
-  GString *text = g_string_new(NULL);
 
-  for (guint i = 0; i < s->commands->len; i++) {
-    const ShellCommand *c = s->commands->pdata[i];
-    for (guint j = 0; j < c->words->len; j++)
-      g_string_append_printf(text, "%s%s", j ? "|" : "", ((ShellText *)c->words->pdata[j])->text->str);
-    g_string_append_c(text, '\n');
-  }
-  test_text(g_string_free(text, FALSE), expected);
+  test_text(commands_text(s), expected);
 }
 
 START_TEST(scripts_take_them)

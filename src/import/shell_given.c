@@ -105,10 +105,11 @@ void shell_take_given(ShellState *s)
 
 void shell_name_idle(const ShellState *s)
 {
+  gboolean all = s->moved || g_hash_table_contains(s->asked, "@") || g_hash_table_contains(s->asked, "*");
+
   for (int i = 0; s->given && s->given[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(s->given[i], "=", 2);
     gboolean argument = g_ascii_isdigit(*pair[0]);
-    gboolean all = s->moved || g_hash_table_contains(s->asked, "@") || g_hash_table_contains(s->asked, "*");
     if (!g_hash_table_contains(s->asked, pair[0]) && !(argument && all))
       g_ptr_array_add(s->script->idle, g_strdup(s->given[i]));
   }
