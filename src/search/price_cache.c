@@ -54,10 +54,10 @@ static gsize work_place(const PassLayout *passes)
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;
-  GHashTable *priced; /* Priced; looked up, never iterated */
-  GHashTable *least[2]; /* [with a host that is never waited for]: KnownLeast */
-  GHashTable *layers; /* KnownLayer */
-  gsize held_bytes;   /* by these */
+  GHashTable *layers; /* KnownLayer; tables are looked up, never iterated */
+  GHashTable *priced; /* Priced, made of layers */
+  GHashTable *least[2]; /* [with a host that is never waited for]: KnownLeast, made of layers */
+  gsize layer_bytes, table_bytes; /* held by layers, by what is made of them */
   OpTimes *times;
   KnownWork *works; /* that were priced last: [node type][spec][work_place()], plans often differ in recomputation only */
   int n_works;      /* the model and the cluster may be gone when they are freed */
@@ -166,13 +166,16 @@ void price_cache_free(PriceCache *cache)
 
 void price_cache_trim(PriceCache *cache, gsize most_bytes)
 {
-  if (cache->held_bytes <= most_bytes)
+  if (cache->layer_bytes + cache->table_bytes <= most_bytes)
     return;
   g_hash_table_remove_all(cache->priced);
   for (int i = 0; i < 2; i++)
     g_hash_table_remove_all(cache->least[i]);
+  cache->table_bytes = 0;
+  if (cache->layer_bytes <= most_bytes / 4 * 3)
+    return;
   g_hash_table_remove_all(cache->layers);
-  cache->held_bytes = 0;
+  cache->layer_bytes = 0;
 }
 
 static gsize price_table_bytes(const PriceTable *prices)
@@ -243,7 +246,7 @@ static const LayerPrice *find_layer(PriceCache *cache, const PassLayout *passes,
     known = g_new(KnownLayer, 1);
     memcpy(&known->key, &key, sizeof key);
     new_layer(cache, passes, at, &known->price);
-    cache->held_bytes += sizeof *known;
+    cache->layer_bytes += sizeof *known;
     g_hash_table_add(cache->layers, known);
   }
   return &known->price;
@@ -263,7 +266,7 @@ static Priced *find_priced(PriceCache *cache, const PassLayout *passes)
     priced = g_new0(Priced, 1);
     memcpy(&priced->passes, passes, sizeof *passes);
     priced->prices = price_table_of_specs(cache->model, passes, cache->cluster, copy_layer, cache);
-    cache->held_bytes += sizeof *priced + price_table_bytes(priced->prices);
+    cache->table_bytes += sizeof *priced + price_table_bytes(priced->prices);
     g_hash_table_add(cache->priced, priced);
   }
   return priced;
@@ -289,7 +292,7 @@ LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolea
     for (int i = 0; i < n * MAX(cache->cluster->n_types, 1); i++)
       cache->room[i] = least_layer(find_layer(cache, passes, i), unhosted);
     known->work = least_work(cache->model, &(LeastLayers) { cache->room, n, FALSE }, cache->cluster);
-    cache->held_bytes += sizeof *known;
+    cache->table_bytes += sizeof *known;
     g_hash_table_add(table, known);
   }
   return known->work;
@@ -302,7 +305,7 @@ const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes)
   g_assert(passes->recompute.scope.stages.stages == 0);
   if (!priced->sums) {
     priced->sums = price_sums_of(cache->model, passes, cache->cluster, priced->prices);
-    cache->held_bytes += price_sums_bytes(cache->model, priced->sums);
+    cache->table_bytes += price_sums_bytes(cache->model, priced->sums);
   }
   return priced->sums;
 }

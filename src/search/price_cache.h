@@ -28,9 +28,10 @@ const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes);
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted);
 
 /* Memory that prices and sums may take between the parts of a search. */
-#define PRICES_HELD_BYTES ((gsize)32 << 20)
+#define PRICES_HELD_BYTES ((gsize)64 << 20)
 
-/* Forgets prices and sums if they take more than that; they are made again, alike, when they are asked for. */
+/* Forgets tables of prices and their sums if all takes more than that, and layers' prices if these alone take most of it:
+ * they cost most. What is forgotten is made again, alike, when it is asked for. */
 void price_cache_trim(PriceCache *cache, gsize most_bytes);
 
 /* The best split of the plan's layers that its framework can run, by time alone; a plan that names modules to make
