@@ -20,7 +20,7 @@ void instance_init(Instance *in, GRand *rand)
   in->base = plan_default(in->model, in->framework);
   in->base.gpus = in->cluster->devices;
   in->base.global_batch = 8 * g_rand_int_range(rand, 1, 7);
-  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 3, .threads = 2 };
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 3, .threads = 2, .least = TRUE };
 }
 
 void instance_clear(Instance *in)
@@ -43,7 +43,7 @@ void instance_small_init(Instance *in, GRand *rand)
   in->base = plan_default(in->model, in->framework);
   in->base.gpus = in->cluster->devices;
   in->base.global_batch = g_rand_int_range(rand, 1, 7);
-  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1, .least = TRUE };
 }
 
 /* Devices in nodes of 2 or 4, so that groups lie on several. */
@@ -107,7 +107,7 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
     in->base.products = PRODUCTS_FP8;
   in->base.overlap.experts = in->framework->shared_overlap && g_rand_int_range(rand, 0, 3) == 0;
   in->base.graph = one_of(rand, graphs_of(in->framework, in->model));
-  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1, .least = TRUE };
 }
 
 #define LATENT                                                                                                     \

@@ -62,7 +62,7 @@ static void setup(Instance *in, int layers, int hidden, int batch)
   plan_set_format(&in->base, DTYPE_FP16);
   in->base.gpus = in->cluster->devices;
   in->base.global_batch = batch;
-  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1, .least = TRUE };
 }
 
 /* A pipeline of 3 or 6 stages on the small cluster, the slow nodes first if asked for. */

@@ -89,7 +89,7 @@ static void try_alone(const Orders *o, const Cluster *type, const SearchOptions 
   base.gpus = type->devices;
   alone.base = &base;
   alone.top = 1;
-  alone.over = FALSE;
+  alone.brief = TRUE;
   alone.state = NULL;
   alone.watch = NULL;
   alone.audit = NULL;

@@ -19,7 +19,6 @@ static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o,
   o.base = &base;
   o.top = 1;
   o.tie = 0;
-  o.over = FALSE;
   o.brief = TRUE;
   g_autoptr(SearchResult) found = search(model, &changed, &o, NULL);
   if (found->best->len == 0)

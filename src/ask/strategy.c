@@ -107,7 +107,6 @@ static gboolean node_holds(const Asked *q, int node)
   base.global_batch = node;
   options.base = &base;
   options.fixed = fixed_none();
-  options.over = FALSE;
   return ask_best(q->model, q->cluster, &options, node, &found);
 }
 
@@ -172,7 +171,7 @@ static const char *try_recipe(const Situation *s, const Recipe *r, Found *out)
   if ((r->tp == ALL && degree < s->node) || (r->tp == NODE && degree == 1))
     return reject_name(RULE_HEADS);
   options.top = 1;
-  options.over = FALSE;
+  options.brief = TRUE;
   options.fixed.value[KEY_TP] = r->tp == NODE || r->tp == ALL ? degree : r->tp;
   options.fixed.value[KEY_PP] = r->pp == ALL ? s->node : r->pp;
   options.fixed.value[KEY_ZERO] = r->zero;

@@ -59,7 +59,8 @@ SearchOptions planning_search(const Planning *p, const PlanOptions *o)
 {
   return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space,
                            .top = o->top > 0 ? o->top : 5, .threads = o->threads,
-                           .over = o->explain || o->report, .objective = p->objective, .second = p->second };
+                           .over = o->explain || o->report, .least = TRUE, .objective = p->objective,
+                           .second = p->second };
 }
 
 /* Why nothing was found, as an error. */
@@ -171,6 +172,7 @@ static void search_on_host(Planning *p, const SearchOptions *options)
   if (options->space & SPACE_OFFLOAD || options->fixed.value[KEY_OFFLOAD] >= 0 || options->state || p->found->halted)
     return;
   wider.space |= SPACE_OFFLOAD;
+  wider.least = FALSE;
   GString *certificate = p->watch.certificate;
   if (certificate)
     watch_certify(&p->watch, p->cluster->memory_margin);

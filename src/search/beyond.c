@@ -33,7 +33,7 @@ void search_note_over(Search *s)
   double best = r->best->len > 0 ? g_array_index(r->best, Found, 0).metrics.iteration_s : INFINITY;
   const Candidate *c;
 
-  if (r->best->len == 0 && (c = next_over(s, INFINITY))) {
+  if (r->best->len == 0 && s->options->least && (c = next_over(s, INFINITY))) {
     r->has_least = TRUE;
     r->least = search_evaluate(s, c);
   }

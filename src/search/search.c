@@ -249,6 +249,13 @@ static gboolean interrupted(Search *s, int n)
   return s->halted;
 }
 
+/* Whether what comes first is a part of which a plan that is simulated may leave nothing to be looked into: nothing is
+ * known yet that would. */
+static gboolean waits_for_picks(const Search *s)
+{
+  return queue_first(s->queue)->kind == QUEUE_PART && s->result->best->len < (guint)s->options->top;
+}
+
 /* Picks those next whose bounds by order promise something; returns how many. */
 static int pick_round(Search *s, Candidate *picks, Simulation *simulations)
 {
@@ -258,6 +265,8 @@ static int pick_round(Search *s, Candidate *picks, Simulation *simulations)
   while (n < ROUND && !interrupted(s, n)) {
     const Near *first = s->near->len ? &g_array_index(s->near, Near, s->near->len - 1) : NULL;
     if (queue_promises(s, first ? first->value : INFINITY)) {
+      if (n > 0 && waits_for_picks(s))
+        break;
       QueueItem item = queue_pop(s->queue);
       look_into(s, &item);
       continue;

@@ -134,7 +134,7 @@ typedef struct {
   Found robust;       /* the most robust of the plans that tie with the best; set where options.tie asks for it */
   gboolean has_over;  /* a faster plan was found that does not fit */
   Found over;         /* of those tried, the one that needs least memory */
-  gboolean has_least; /* set when nothing fits: the plan that needs least memory */
+  gboolean has_least; /* set when nothing fits and it is asked for: the plan that needs least memory */
   Found least;
 } SearchResult;
 
@@ -155,8 +155,9 @@ typedef struct {
   int threads;   /* 0 = one for each processor */
   gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (recompute_counts.h), but for a
                       fixed recomputation; groups of ZeRO-3 for the best; not with `second` */
-  gboolean over; /* look for a faster plan that memory forbids */
-  gboolean brief; /* the best plans alone are asked for: neither `floors` nor, where nothing fits, `least` */
+  gboolean over;  /* look for a faster plan that memory forbids */
+  gboolean least; /* where nothing fits, look for the plan that needs least memory */
+  gboolean brief; /* the best plans alone are asked for: none of these, and no `floors` */
   const Objective *objective; /* NULL = time */
   const Objective *second;    /* NULL = none */
   double known;      /* value of some plan of the space that fits: what is worse need not be simulated, and the answer

@@ -72,7 +72,8 @@ static Question question_new(const char *model, const char *cluster, int gpus, c
   q.base.global_batch = q.model->global_batch_size ? q.model->global_batch_size : USUAL_BATCH;
   q.base.seq = MIN(q.base.seq, LONGEST);
   cluster_keep_free(q.cluster, accuracy_margin(accuracy, q.framework->engine));
-  q.options = (SearchOptions) { .fixed = fixed_none(), .top = 5, .threads = 1, .refine = TRUE, .tie = TIE_SHARE };
+  q.options = (SearchOptions) { .fixed = fixed_none(), .top = 5, .threads = 1, .refine = TRUE, .least = TRUE,
+                                .tie = TIE_SHARE };
   return q;
 }
 
