@@ -55,7 +55,7 @@ PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Clu
   s->prices = prices;
   for (int k = 0; k < SUMS; k++)
     *sum_at(s, k) = block + k * entries;
-  s->transient = INFINITY;
+  s->scratch[0] = s->scratch[1] = INFINITY;
   s->alike = passes->recompute.scope.stages.stages == 0;
   for (int i = 2; i <= model->blocks; i++)
     s->alike &= model->layers[i] == model->layers[1];
@@ -63,8 +63,9 @@ PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Clu
     add_layers(s, model, type);
     for (int i = 0; i < n; i++) {
       const LayerPrice *p = price_of_layer(prices, model, type, i);
+      double *scratch = &s->scratch[i == n - 1];
       if (model_layer(model, i)->kind != LAYER_EMBEDDING)
-        s->transient = MIN(s->transient, p->recomputed_bytes + p->transient_bytes);
+        *scratch = MIN(*scratch, p->recomputed_bytes + p->transient_bytes);
     }
   }
   return s;

@@ -33,7 +33,7 @@ typedef struct {
   double *saved;
   double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
   gboolean alike;   /* all blocks are of one kind */
-  double transient; /* scratch of a backward, of the least demanding block or head */
+  double scratch[2]; /* of the backward of the least demanding block, [1] of the last layer */
 } PriceSums;
 
 PriceSums *price_sums_new(const Model *model, const Layout *layout, const Cluster *cluster);

@@ -2,12 +2,24 @@
 
 #include <math.h>
 
-/* Scratch of a backward at least, beside the schedule's peak. With split
- * backwards a weight gradient may come between; an embedding alone needs none. */
-static double scratch(const Bound *b)
+static gboolean has_last(const Bound *b, int rank)
+{
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
+    if (bound_stage(b, rank, chunk) == b->stages - 1)
+      return TRUE;
+  return FALSE;
+}
+
+/* Scratch of a rank's backward at least, beside the schedule's peak: all of a stage is there while its last layer's
+ * runs. With split backwards a weight gradient may come between; an embedding alone needs none. */
+static double scratch(const Bound *b, int rank)
 {
   const LayerSplit *split = &b->layout->pipeline.cut.split;
-  return b->layout->pipeline.schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
+  double block = b->sums->scratch[0], last = b->sums->scratch[1];
+
+  if (b->layout->pipeline.schedule->split || (split->stages && split->layers[0] == 0))
+    return 0;
+  return has_last(b, rank) ? MIN(block, last) : block;
 }
 
 static gboolean as_much(const RankBytes *a, const RankBytes *b)
@@ -45,10 +57,26 @@ static double staying_bytes(const Bound *b, double activations)
   return o->activations ? 0 : activations;
 }
 
+/* While the backward of the last stage comes by its last layer and by the block before, beside what is left there of one
+ * forward; 0 of other ranks. */
+static double ending_bytes(const Bound *b, int rank)
+{
+  const Schedule *schedule = b->layout->pipeline.schedule;
+  const double *saved = b->sums->saved;
+  int n = b->model->n_layers, last = b->stages - 1;
+
+  if (b->mixed || schedule->vocabulary || schedule->recompute || !has_last(b, rank))
+    return 0;
+  double held = sum_of_stage(b, saved, last), bytes = staying_bytes(b, held) + b->sums->scratch[1];
+  if (bound_first_layer(b, last) < n - 1)
+    bytes = MAX(bytes, staying_bytes(b, held - (saved[n] - saved[n - 1])) + b->sums->scratch[0]);
+  return bytes;
+}
+
 static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 {
-  double held = staying_bytes(b, activations);
-  double dynamic = (held + scratch(b)) * (1 + b->layout->passes.framework->fragmentation);
+  double held = MAX(staying_bytes(b, activations) + scratch(b, rank), ending_bytes(b, rank));
+  double dynamic = held * (1 + b->layout->passes.framework->fragmentation);
   const Cluster *cluster = b->sums->cluster;
 
   if (b->mixed)
