@@ -60,6 +60,18 @@ START_TEST(brief_is_the_same)
 }
 END_TEST
 
+/* Gives devices memory in which a search just finds a plan; returns how much is too little, by a factor less. */
+static double tighten(const Model *model, Cluster *cluster, const Plan *base, SearchOptions o, double low, double high,
+                      double factor)
+{
+  while (high / low > factor) {
+    double middle = cluster->device.memory_bytes = sqrt(low * high);
+    *(isfinite(fresh(model, cluster, base, o)) ? &high : &low) = middle;
+  }
+  cluster->device.memory_bytes = high;
+  return low;
+}
+
 /* Memory in which a search just finds a plan is not said to be too little, and less of it is: of a model that is mostly
  * states. */
 START_TEST(fits_where_a_search_finds)
@@ -70,15 +82,10 @@ START_TEST(fits_where_a_search_finds)
   Model *model = fixture_model(8, 4096, 32, 512, 32000);
   Plan base = plan_default(model, framework), likely = { 0 };
   SearchOptions o = { .base = &base, .fixed = fixed_none(), .objective = &objectives[0], .top = 1, .threads = 1 };
-  double low = GIB, high = 80 * GIB;
 
   base.gpus = 4;
   base.global_batch = 8;
-  while (high / low > 1.01) {
-    double middle = cluster->device.memory_bytes = sqrt(low * high);
-    *(isfinite(fresh(model, cluster, &base, o)) ? &high : &low) = middle;
-  }
-  cluster->device.memory_bytes = high;
+  double low = tighten(model, cluster, &base, o, GIB, 80 * GIB, 1.01);
   ck_assert(ask_fits(model, cluster, &o, 4, TRY_LEAN | TRY_ALL, &likely));
   cluster->device.memory_bytes = low;
   likely = (Plan) { 0 };
@@ -161,6 +168,30 @@ static void check_gain(const Instance *in, const Answer *a, double own, const ch
                 best / own - 1);
 }
 
+/* Where few plans fit, those that more memory lets in are faster, and are found. */
+START_TEST(more_memory_lets_others_in)
+{
+  g_autoptr(Framework) framework = fixture_framework(_i ? "deepspeed" : "megatron-core");
+  Instance in = { .cluster = fixture_cluster("dgx", 4), .model = fixture_model(8, 4096, 32, 512, 32000) };
+  double *const memory[] = { &in.cluster->device.memory_bytes, NULL };
+
+  in.base = plan_default(in.model, framework);
+  in.base.gpus = 4;
+  in.base.global_batch = 8;
+  in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .objective = &objectives[0], .top = 1,
+                                 .threads = 1 };
+  tighten(in.model, in.cluster, &in.base, in.options, GIB, 80 * GIB, 1.01);
+  const Asked asked = { in.model, in.cluster, &in.options, 0, NULL };
+  g_autoptr(Answer) a = answer_sensitivity(&asked);
+  double own = fresh(in.model, in.cluster, &in.base, in.options);
+  ck_assert_double_lt(cell(a, row_of(a, "memory size"), "best_change_double"), 0);
+  check_gain(&in, a, own, "memory size", 1.1, memory);
+  check_gain(&in, a, own, "memory size", 2, memory);
+  cluster_free(in.cluster);
+  model_free(in.model);
+}
+END_TEST
+
 START_TEST(sensitivities_are_those_of_fresh_searches)
 {
   static const double factors[] = { 0.9, 1.1, 2 };
@@ -201,4 +232,4 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 END_TEST
 
 TEST_LOOPS("questions", { fits_where_a_search_finds, 4 }, { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
-           { sensitivities_are_those_of_fresh_searches, 4 })
+           { sensitivities_are_those_of_fresh_searches, 4 }, { more_memory_lets_others_in, 2 })

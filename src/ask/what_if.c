@@ -114,15 +114,18 @@ static void effect_clear(gpointer effect)
 }
 
 /* What bounds of time come to at least when a number changes: each is a sum of maxima of parts, none of which falls by
- * more than the number changes; where all rise, no less than they were. 0 where a device waits less for others the
- * quicker it is, and on mixed nodes, whose devices the change leaves alone. */
+ * more than the number changes; where all rise, no less than they were, but that slower transfers slow kernels less.
+ * 0 where a device waits less for others the quicker it is, and on mixed nodes, whose devices the change leaves alone. */
 static double floor_scale(const Cluster *c, const Knob *knob, double factor)
 {
   gboolean slower = knob->costs ? factor > 1 : factor < 1;
 
   if (c->device.rate_jitter > 0 || c->n_types > 0)
     return 0;
-  return knob->room || (slower && knob->alone) ? 1 : MIN(factor, 1 / factor);
+  if (knob->room || (slower && knob->alone))
+    return 1;
+  double slowdown = c->tiers[0].link.compute_slowdown;
+  return slower ? (1 + (slowdown - 1) * factor) / slowdown : MIN(factor, 1 / factor);
 }
 
 /* The best plan on a changed cluster. The plan that was best, if it is of the space there too, is a plan to beat. */
@@ -131,6 +134,8 @@ static gboolean best_there(const Asked *q, const Cluster *cluster, double scale,
 {
   SearchOptions o = *q->options;
 
+  if (scale == 0 || cluster->device.memory_bytes > q->cluster->device.memory_bytes)
+    o.floors = NULL;
   o.known = ask_known(cluster, &o, plan, m);
   o.floor_scale = scale;
   return ask_best(q->model, cluster, &o, cluster->devices, out);

@@ -80,6 +80,7 @@ static void meet_part(gpointer data, const SpacePart *part)
     g_array_append_val(r->bounds, part->bound_s);
   }
   g_array_append_val(s->parts, *part);
+  g_array_set_size(s->within, s->parts->len);
   queue_part(s, s->parts->len - 1);
 }
 
@@ -493,6 +494,7 @@ static void search_init(Search *s)
   s->over = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->over_queue = g_array_new(FALSE, FALSE, sizeof(QueueItem));
   s->parts = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+  s->within = g_array_new(FALSE, TRUE, sizeof(Within));
   s->queue = g_array_new(FALSE, FALSE, sizeof(QueueItem));
   s->prices = price_cache_new(s->model, s->cluster);
   Plan base = space_base(s->options);
@@ -514,6 +516,7 @@ static void search_clear(Search *s)
   g_array_unref(s->over);
   g_array_unref(s->over_queue);
   g_array_unref(s->parts);
+  g_array_unref(s->within);
   g_array_unref(s->queue);
   space_walk_free(s->walk);
   g_array_unref(s->families);
@@ -531,6 +534,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   if (opened) {
     s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->stop, options->threads);
     run_rounds(&s);
+    search_raise_bounds(&s);
     g_array_sort(s.candidates, candidate_by_bound);
     complete_best(&s);
     gboolean whole = s.result->open == 0 && !s.result->cut; /* who stopped the search waits for it */

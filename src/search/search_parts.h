@@ -16,6 +16,12 @@ typedef struct {
   double order_s, value;
 } Near;
 
+/* What was met in a part: indices into Search.parts and Search.candidates, the ends behind. */
+typedef struct {
+  gboolean entered;
+  guint part, parts_end, candidate, candidates_end;
+} Within;
+
 typedef struct {
   const Model *model;
   const Cluster *cluster;
@@ -27,6 +33,7 @@ typedef struct {
   SpaceWalk *walk;
   Layout layout;      /* of some plan, for what all plans have in common */
   GArray *parts;      /* SpacePart, as they were met */
+  GArray *within;     /* Within, of each part */
   GArray *queue;      /* QueueItem: parts and candidates that nobody has looked into */
   GArray *candidates; /* Candidate */
   GArray *later;      /* Candidate: with the next set of modules, of those that were looked at; best last */
@@ -50,6 +57,9 @@ gboolean search_stops(const Search *s);
 
 /* Meets what is in a part; a stop leaves it halfway. */
 void search_enter(Search *s, guint at, double value);
+
+/* Raises SearchResult.bounds to what was met in the parts that were looked into. While candidates are in their order. */
+void search_raise_bounds(Search *s);
 
 /* Settles the plans that nobody met in the part that was left halfway. */
 void search_settle_halfway(Search *s);

@@ -230,11 +230,41 @@ void search_skip_part(Search *s, const SpacePart *part, double value, gboolean s
 void search_enter(Search *s, guint at, double value)
 {
   const SpacePart part = g_array_index(s->parts, SpacePart, at);
+  Within in = { TRUE, .part = s->parts->len, .candidate = s->candidates->len };
 
-  if (space_walk_enter(s->walk, &part))
+  if (space_walk_enter(s->walk, &part)) {
+    in.parts_end = s->parts->len;
+    in.candidates_end = s->candidates->len;
+    g_array_index(s->within, Within, at) = in;
     return;
+  }
   s->halfway = at;
   s->halfway_value = value;
+}
+
+/* Seconds of the plans of a part that fit, at least. */
+static double least_within(const Search *s, guint at)
+{
+  const SpacePart *part = &g_array_index(s->parts, SpacePart, at);
+  const Within *in = &g_array_index(s->within, Within, at);
+  double least_s = in->entered ? INFINITY : part->bound_s;
+
+  if (part->memory_bytes > s->cluster->device.memory_bytes)
+    return INFINITY;
+  for (guint i = in->candidate; i < in->candidates_end; i++)
+    least_s = MIN(least_s, g_array_index(s->candidates, Candidate, i).bound_s);
+  for (guint i = in->part; i < in->parts_end; i++)
+    least_s = MIN(least_s, least_within(s, i));
+  return MAX(least_s, part->bound_s);
+}
+
+void search_raise_bounds(Search *s)
+{
+  GArray *bounds = s->result->bounds;
+
+  for (guint i = 0, at = 0; at < bounds->len; i++)
+    if (g_array_index(s->parts, SpacePart, i).pass < 0)
+      g_array_index(bounds, double, at++) = least_within(s, i);
 }
 
 void search_settle_halfway(Search *s)

@@ -317,16 +317,13 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
     w->bound.working_bytes = part->memory_bytes;
 }
 
-/* Whether a like search knows enough of the part. */
-static gboolean too_slow(Walk *w, SpacePart *part)
+/* What a like search knows of the next part; 0 = nothing. */
+static double known_floor(Walk *w)
 {
   const SearchOptions *o = w->options;
   guint at = w->met++;
 
-  if (!o->floors || at >= o->floors->len)
-    return FALSE;
-  part->bound_s = g_array_index(o->floors, double, at) * o->floor_scale * (1 - 1e-9);
-  return part->bound_s > o->known && o->known > 0;
+  return o->floors && at < o->floors->len ? g_array_index(o->floors, double, at) * o->floor_scale * (1 - 1e-9) : 0;
 }
 
 void space_meet_batch(Walk *w, const Plan *plan)
@@ -334,7 +331,9 @@ void space_meet_batch(Walk *w, const Plan *plan)
   SpacePart part = { .index = w->space, .plans = w->bound.plans, .degrees = w->degrees->len - 1,
                      .micro_batch = plan->micro_batch, .pass = -1 };
 
-  if (w->bound.least->len > 0 && too_slow(w, &part)) {
+  double floor_s = w->bound.least->len > 0 ? known_floor(w) : 0;
+  if (w->options->known > 0 && floor_s > w->options->known) {
+    part.bound_s = floor_s;
     w->space += part.plans;
     w->visitor->part(w->visitor->data, &part);
     return;
@@ -353,6 +352,7 @@ void space_meet_batch(Walk *w, const Plan *plan)
   part.memory_bytes += part.state_bytes;
   if (w->bound.working_bytes > 0 || part.memory_bytes > w->visitor->timed_bytes)
     part.bound_s = 0;
+  part.bound_s = MAX(part.bound_s, floor_s);
   w->space += part.plans;
   w->visitor->part(w->visitor->data, &part);
 }
