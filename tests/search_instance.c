@@ -220,6 +220,13 @@ GArray *instance_plans(const Instance *in)
   return taken.plans;
 }
 
+gboolean instance_small(const Instance *in)
+{
+  g_autoptr(GArray) all = instance_plans(in);
+
+  return all->len <= 45000;
+}
+
 void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out)
 {
   g_autoptr(PriceTable) prices =

@@ -38,6 +38,9 @@ void instance_clear(Instance *in);
 /* Every legal plan of the space (Plan): plan_check accepts each. */
 GArray *instance_plans(const Instance *in);
 
+/* Whether every plan of the space can be simulated in a moment: at most 45,000. What is drawn larger may be drawn again. */
+gboolean instance_small(const Instance *in);
+
 /* A plan simulated; `known` remembers prices of layers, NULL = they are made for it alone. */
 void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out);
 
