@@ -32,8 +32,9 @@ override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissi
   -Wno-missing-field-initializers -ffp-contract=off -fPIC -fvisibility=hidden $(if $(CI),-Werror) \
   $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
 override LDFLAGS += $(if $(SAN),$(SANITIZE))
-PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
-PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+PKG_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm
+CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # The executor needs OpenBLAS, and Open MPI to be started by mpirun; without them
 # everything else is built. It is kept free of GSL, whose BLAS would take OpenBLAS's
@@ -41,7 +42,7 @@ PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm
 EXEC_MPI := $(if $(filter no,$(MPI)),,$(shell $(PKG_CONFIG) --exists ompi-c 2>/dev/null && echo ompi-c))
 EXEC_PACKAGES := openblas $(EXEC_MPI)
 EXEC := $(shell $(PKG_CONFIG) --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
-EXEC_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA)$(EMULATED),-DTDP_CUDA)
+EXEC_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(EXEC_PACKAGES) 2>/dev/null) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA)$(EMULATED),-DTDP_CUDA)
 EXEC_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(EMULATED),-lstdc++ -lpthread,$(if $(CUDA),$(CUDA_LIBS))) -lm
 EXEC_SRC := $(filter-out $(if $(EXEC_MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
 $(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
@@ -188,7 +189,7 @@ endif
 
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell $(PKG_CONFIG) --libs check 2>/dev/null) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(CHECK_LIBS) -o $@
 
 $(BUILD)/tests/mpi/%: $(HOST)/obj/tests/mpi/%.o $(call host_obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
@@ -199,7 +200,7 @@ $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	@mkdir -p $(@D)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(shell $(PKG_CONFIG) --libs check 2>/dev/null) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(CHECK_LIBS) -o $@
 
 # This one counts what is done between two looks at a request to stop.
 $(BUILD)/tests/test_stop: private override LDFLAGS += $(foreach f,simulate price_table_new price_table_described \
