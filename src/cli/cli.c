@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/memory.h"
 #include "cli/launch_file.h"
 #include "cli/say.h"
 #include "plan/keys.h"
@@ -11,6 +12,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+void cli_keep_memory(void)
+{
+  memory_keep(256 << 20, 128 << 10);
+}
 
 static gboolean print_version(const char *option, const char *value, gpointer data, GError **error)
 {

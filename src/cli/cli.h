@@ -7,6 +7,9 @@
 
 #include "report/report.h"
 
+/* For programs that simulate many plans: each takes the arrays that the one before it freed, up to 256 MiB of them. */
+void cli_keep_memory(void);
+
 /* Adds --version to a context with this summary and parses; exits by returning
  * FALSE with an error. With --version prints it and exits 0. */
 gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const char *summary, GError **error);

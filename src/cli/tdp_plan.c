@@ -137,6 +137,7 @@ int main(int argc, char **argv)
 
   gsl_set_error_handler_off();
   g_set_prgname("tdp-plan");
+  cli_keep_memory();
   plan_options_init(&o);
   planning_init(&p);
   if (plan_options_read(&o, &argc, &argv, &error) &&

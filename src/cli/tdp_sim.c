@@ -375,6 +375,7 @@ int main(int argc, char **argv)
 
   gsl_set_error_handler_off();
   g_set_prgname("tdp-sim");
+  cli_keep_memory();
   status = read_options(&argc, &argv, &o, &error) ? sim_main(&o) : cli_fail("tdp-sim", error);
   options_clear(&o);
   return status;

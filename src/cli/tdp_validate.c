@@ -160,6 +160,7 @@ int main(int argc, char **argv)
 
   gsl_set_error_handler_off();
   g_set_prgname("tdp-validate");
+  cli_keep_memory();
   gboolean ok = read_options(&argc, &argv, &o, &error) && run(argv + 1, &o, &error);
   char *const strings[] = { o.csv, o.plots, o.report, o.baseline, o.write_baseline, o.write_accuracy };
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)

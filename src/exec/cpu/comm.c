@@ -1,8 +1,8 @@
 /* Communication: the table's calls become messages for the driver. */
+#include "base/memory.h"
 #include "exec/cpu/cpu.h"
 
 #include <cblas.h>
-#include <malloc.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -111,15 +111,6 @@ static void backend_free(Backend *b)
   g_free(b);
 }
 
-/* Memory that was freed stays with the process, else each large buffer would be
- * mapped and its pages cleared anew. */
-static void keep_memory(void)
-{
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, G_MAXINT);
-  mallopt(M_TOP_PAD, TOP_PAD_BYTES);
-}
-
 Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
 {
   CpuBackend *cpu = g_new0(CpuBackend, 1);
@@ -136,7 +127,7 @@ Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
   g_strlcpy(b->device, "one core, OpenBLAS ", sizeof b->device);
   g_strlcat(b->device, openblas_get_corename(), sizeof b->device);
   openblas_set_num_threads(1);
-  keep_memory();
+  memory_keep(G_MAXINT, TOP_PAD_BYTES);
   cpu_fill_streams(b);
   cpu_fill_withheld(b);
   cpu_fill_comm(b);
