@@ -58,6 +58,7 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .conv = r->conv,
     .whole_params = (r->differential ? 4 * r->head_dim : 0) + (r->rope_key_norm ? r->rope_dim : 0),
     .inner_norm = r->inner_norms,
+    .unit_scales = r->unit_sphere,
     .causal = causal,
   };
 }
@@ -85,7 +86,8 @@ static LinearAttention linear_of(const Recipe *r)
 static FeedForward dense_of(const Recipe *r)
 {
   return (FeedForward){.kind = r->mlp, .width = r->ffn, .bias = r->ffn_bias || r->bias,
-                       .inner_norm = r->inner_norms, .gated_output = r->gated_output,
+                       .inner_norm = r->inner_norms, .unit_scales = r->unit_sphere,
+                       .gated_output = r->gated_output,
                        .scaled = r->rel_dim > 0};
 }
 
@@ -228,6 +230,21 @@ static void add_stack(Model *m, const Recipe *r, const Stack *stack)
   m->blocks += stack->blocks;
 }
 
+/* Of the only stack, where tokens go through layers again. */
+static void add_uses(Model *m, const Recipe *r, const Stack *stack)
+{
+  for (int i = 0; i < r->n_uses; i++) {
+    const BlockUse *use = &r->uses[i];
+    LayerSpec block = block_of(m, r, stack, use->layer);
+    block.reused = use->reused;
+    block.detached = use->detached;
+    block.joined = use->joined;
+    block.norms += use->norms;
+    add_layer(m, &block);
+  }
+  m->blocks += r->n_uses;
+}
+
 /* Modules are alike, each with a block like the last one. */
 static void add_mtp(Model *m, const Recipe *r, const Stack *stack)
 {
@@ -249,11 +266,14 @@ static void add_layers(Model *m, const Recipe *r)
   LayerSpec head = {.kind = LAYER_HEAD, .norms = r->final_norm ? 1 : 0};
   Stack encoder = {.blocks = r->encoder_layers, .encoder = TRUE};
   Stack decoder = {.blocks = r->layers, .cross = two, .causal = !r->bidirectional};
-  m->layers = g_new(int, (gsize)r->encoder_layers + r->layers + 2 + 2 * (gsize)r->mtp);
+  m->layers = g_new(int, (gsize)r->encoder_layers + MAX(r->layers, r->n_uses) + 2 + 2 * (gsize)r->mtp);
   add_layer(m, &embedding);
   add_stack(m, r, &encoder);
   m->encoder_blocks = m->blocks;
-  add_stack(m, r, &decoder);
+  if (r->uses)
+    add_uses(m, r, &decoder);
+  else
+    add_stack(m, r, &decoder);
   add_mtp(m, r, &decoder);
   add_layer(m, &head);
 }
@@ -294,6 +314,8 @@ static Model *model_new(Recipe *r)
     .embedding_norm = r->embedding_norm,
     .dropout = r->dropout > 0,
     .head_bias = r->head_bias,
+    .logit_scales = r->unit_sphere,
+    .initial_state = r->loops == LOOPS_CYCLES,
     .output_norms = r->output_norms,
     .nope_interval = r->nope_interval,
     .post_norm = r->post_norm,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const FamilyRows *const tables[] = {&family_decoders, &family_hybrids, &family_encoders};
+static const FamilyRows *const tables[] = {&family_decoders, &family_hybrids, &family_reusing, &family_encoders};
 
 /* The families of all tables, one after the other; NULL behind the last one. */
 static const Family *family_at(gsize i)
@@ -25,7 +25,6 @@ const Family *family_find(const char *model_type)
 
 #define SHARED "blocks that several layers share, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
-#define LOOPS "layers that a token goes through again, which have no cost here"
 #define TWO_CONFIGS "an encoder and a decoder with configurations of their own"
 #define INKLING "inputs chosen of earlier blocks' outputs (n_layers_per_attn_res_block), which have no cost here"
 
@@ -37,7 +36,6 @@ static const struct {
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
-  {"dory", LOOPS}, {"hrm_text", LOOPS},
   {"jetmoe", "experts of attention (kv_channels), which have no cost here"},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},
   {"cpmant", "tables of prompts and segments (prompt_types), which are not counted"},

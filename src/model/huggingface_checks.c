@@ -35,7 +35,7 @@ static const struct {
   {"tie_word_embeddings", FALSE, "a shared table of a class that has none",
    "bailing_hybrid inkling_text kimi_linear nemotron_h rembert xlstm"},
   {"tie_embedding", FALSE, "a shared table of a class that has none", "inkling_text"},
-  {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam"},
+  {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam dory"},
   {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
   {"use_bias", FALSE, "a bias of feed-forwards beside experts without one", "ernie4_5_moe"},
   {"use_bias", FALSE, "a bias of norms and of what heads give", "xlstm"},
@@ -70,10 +70,10 @@ static const struct {
    "sarvam_mla exaone glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 "
    "gemma4_text gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text "
    "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge "
-   "dots3_note_text dots3_note hy_v4 recurrent_gemma gemma3n_text longcat_flash"},
+   "dots3_note_text dots3_note hy_v4 recurrent_gemma gemma3n_text longcat_flash hrm_text"},
   {"mlp_bias",
    "nemotron llama deepseek_v2 granite hyperclovax smollm3 seed_oss cwm iquestcoder internlm3 jais2 aria_text "
-   "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba doge"},
+   "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba doge dory hrm_text"},
   {"attention_out_bias",
    "seed_oss"},
   {"router_bias",

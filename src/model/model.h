@@ -74,6 +74,8 @@ typedef struct {
                               one (Inkling); 0 = none */
   int conv;            /* tokens that a convolution of keys and of values sees, 0 = there is none */
   gboolean inner_norm; /* a norm of what the heads give, before the projection */
+  gboolean unit_scales; /* weights for each value of all heads multiply queries and gates, and that norm has none (nGPT,
+                           Loshchilov et al. 2024, arXiv 2410.01131) */
   gboolean keyless;    /* keys and values are those that an earlier layer made */
   gboolean key_is_value; /* one projection makes both */
   gboolean causal;
@@ -152,6 +154,7 @@ typedef struct {
   gboolean sparse_gate;  /* gates below a bound that follows from their mean and deviation are zeros (Gemma 3n) */
   gboolean gated_output; /* what it gives is multiplied by a sigmoid of as many values of its input (RWKV) */
   gboolean inner_norm;   /* a norm of what the last matrix reads */
+  gboolean unit_scales;  /* weights for each value multiply gate and up, and that norm has none (nGPT) */
   gboolean router_bias;
   gboolean router_correction; /* a correction value per expert (no gradient) */
 } FeedForward;
@@ -180,6 +183,9 @@ typedef struct {
   gboolean doubled;           /* one of the two blocks that a layer of its class is; what experts of the first give is
                                  added behind the second there (LongCat-Flash) */
   gboolean parallel;          /* attention and feed-forward read the same input */
+  gboolean reused;            /* its weights are those of an earlier block, which holds and counts them */
+  gboolean detached;          /* it goes forward alone: no gradient passes it */
+  gboolean joined;            /* what an earlier block gave is added to its input */
   gboolean again;             /* a head that shares the weights of the model's, but the norm */
   gboolean entry;             /* the decoder's first block, of an encoder-decoder: looks its tokens up in the first
                                  layer's table before it starts */
@@ -188,8 +194,8 @@ typedef struct {
   gint64 active_params;       /* those of params that one token uses */
   gint64 expert_params;       /* those of params in routed experts, all of them */
   gint64 matrix_params;       /* weights multiplied with each token, tied ones included */
-  gint64 tied_params;         /* used here, held and counted by the first layer: a
-                                 device with this layer but not the first holds a copy */
+  gint64 tied_params;         /* used here, held and counted by the first layer (of reused blocks by an earlier one): a
+                                 device with this layer but not that one holds a copy */
 } LayerSpec;
 
 /* How blocks read several streams of hidden states, and write them. */
@@ -240,6 +246,8 @@ typedef struct {
   gboolean embedding_norm; /* a norm behind the embedding (BLOOM) */
   gboolean dropout;        /* trained with dropout: masks are kept */
   gboolean head_bias;
+  gboolean logit_scales;   /* weights for each token multiply the logits (nGPT) */
+  gboolean initial_state;  /* a vector of hidden width from which layers that come again start (HRM) */
   gboolean output_norms;   /* norms of what attention and feed-forward give, not of what they read (OLMo 2) */
   int nope_interval;       /* every n-th block turns no positions, 0 = all do */
   gboolean post_norm;      /* norms behind the residual sums (BERT), not before attention and feed-forward */

@@ -110,8 +110,8 @@ static Weights attention_weights(const Attention *a, gint64 hidden)
     w.rest += (hidden + 1) * ((gint64)a->heads * a->head_dim + attention_made_keys(a));
   if (a->masked)
     w = sum(w, mask_weights(a));
-  w.rest += a->extra_params + a->whole_params + attention_norm_params(a) + (a->inner_norm ? given : 0) +
-            (a->gate_bias ? a->heads : 0);
+  w.rest += a->extra_params + a->whole_params + attention_norm_params(a) + (a->gate_bias ? a->heads : 0);
+  w.rest += a->unit_scales ? (gint64)a->heads * a->head_dim + attention_gate(a) : a->inner_norm ? given : 0;
   return sum(w, linear(1, given, hidden, a->out_bias));
 }
 
@@ -131,7 +131,7 @@ static Weights mlp_weights(const FeedForward *f, gint64 width, gint64 hidden)
   if (!width)
     return (Weights){0};
   Weights w = sum(linear(mlp_matrices(f->kind) - 1, hidden, width, f->bias), linear(1, width, hidden, f->bias));
-  w.rest += mlp_activation_params(f->kind) + (f->inner_norm ? width : 0);
+  w.rest += mlp_activation_params(f->kind) + (f->unit_scales ? 2 * width : f->inner_norm ? width : 0);
   return f->gated_output ? sum(w, linear(1, hidden, hidden, FALSE)) : w;
 }
 
@@ -192,6 +192,13 @@ static Weights adapter_weights(const Model *m, const LayerSpec *spec)
   return sum(linear(1, m->hidden, spec->adapter, TRUE), linear(spec->adapter ? 1 : 0, spec->adapter, m->hidden, TRUE));
 }
 
+/* All of it is another block's. */
+static void count_reused(LayerSpec *spec)
+{
+  spec->tied_params += spec->params;
+  spec->params = spec->active_params = spec->expert_params = 0;
+}
+
 static void count_block(const Model *m, LayerSpec *spec)
 {
   const FeedForward *f = &spec->ffn;
@@ -219,6 +226,8 @@ static void count_block(const Model *m, LayerSpec *spec)
   spec->params =
     spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest) +
     (spec->adapter ? m->languages - 1 : 0) * (adapter.matrix + adapter.rest);
+  if (spec->reused)
+    count_reused(spec);
 }
 
 /* A block behind two norms and a projection; looks up in the first layer's table. */
@@ -261,6 +270,7 @@ static void count_embedding(const Model *m, LayerSpec *spec)
     w.rest += (gint64)m->rotary_rows * model_attending(m)->attention.head_dim;
   if (m->side)
     w = sum(w, side_weights(m));
+  w.rest += m->initial_state ? m->hidden : 0;
   w = sum(w, further_streams(m));
   spec->matrix_params = w.matrix;
   spec->params = spec->active_params = w.matrix + w.rest;
@@ -286,6 +296,7 @@ static void count_head(const Model *m, LayerSpec *spec)
   gboolean projected = m->embed_dim != m->hidden && !m->narrow_embedding;
   gint64 projection = projected ? (gint64)m->hidden * m->embed_dim : 0;
   Weights out = linear(1, m->head_width, outputs, m->head_bias);
+  out.rest += m->logit_scales ? outputs : 0;
   Weights masked = sum(sum(masked_head_weights(m), stream_weights(m, 1)), further_streams(m));
   spec->tied_params = m->tied_embeddings ? out.matrix : 0;
   spec->matrix_params = projection + masked.matrix + out.matrix;
@@ -369,6 +380,12 @@ static double layer_flops(const Model *m, const LayerSpec *spec, int seq, int en
          6.0 * cross->heads * ((double)cross->head_dim + cross->v_head_dim) * seq * encoder_seq;
 }
 
+/* Of both passes, what a layer does that no gradient passes. */
+static double passed(const LayerSpec *spec)
+{
+  return spec->detached ? 1 / 3.0 : 1;
+}
+
 typedef double (*LayerFlops)(const Model *m, const LayerSpec *spec, int seq, int encoder_seq);
 
 static double of_all_layers(const Model *m, LayerFlops of, int seq, int decoder_seq)
@@ -377,7 +394,7 @@ static double of_all_layers(const Model *m, LayerFlops of, int seq, int decoder_
 
   for (int i = 0; i < m->n_layers; i++) {
     const LayerSpec *spec = model_layer(m, i);
-    flops += of(m, spec, spec->encoder ? seq : decoder_seq, seq);
+    flops += passed(spec) * of(m, spec, spec->encoder ? seq : decoder_seq, seq);
   }
   return flops;
 }
@@ -406,7 +423,7 @@ double model_flops_unmasked(const Model *m, int seq, int decoder_seq)
 
   for (int i = 0; i < m->n_layers; i++) {
     const LayerSpec *spec = model_layer(m, i);
-    flops -= masked_flops(&spec->attention, spec->encoder ? seq : decoder_seq);
+    flops -= passed(spec) * masked_flops(&spec->attention, spec->encoder ? seq : decoder_seq);
   }
   return flops;
 }

@@ -209,6 +209,7 @@ static gboolean settle_mtp(const Recipe *r, const JsonDoc *doc, GError **error)
                       : r->bidirectional            ? "tokens that see later ones"
                       : r->mlm_head                 ? "a head of masked tokens"
                       : r->side                     ? "an embedding of tokens in each layer"
+                      : r->uses                     ? "layers that share weights"
                       : r->keyless                  ? "layers that share keys"
                       : r->streams > 1              ? "several streams of hidden states"
                                                     : NULL;
@@ -248,6 +249,7 @@ void recipe_clear(Recipe *r)
   g_free(r->indexing);
   g_free(r->sparse_gates);
   g_free(r->parts);
+  g_free(r->uses);
   g_free(r->ffn_projection);
   g_free(r->topk_method);
   g_free(r->position_type);

@@ -39,6 +39,20 @@ typedef enum {
 /* Where a layer has the keys from that are chosen for its queries. */
 typedef enum { INDEX_NONE, INDEX_OWN, INDEX_SHARED } IndexKind;
 
+/* One time that tokens go through a layer; the fields as of LayerSpec. */
+typedef struct {
+  int layer;
+  gboolean reused, detached, joined;
+  int norms; /* more than its parts have */
+} BlockUse;
+
+/* How a family's tokens go through layers again. */
+typedef enum {
+  LOOPS_NONE,
+  LOOPS_SECTION, /* through the layers between the first and the last ones (Dory) */
+  LOOPS_CYCLES,  /* through two stacks in turn (HRM, Wang et al. 2025, arXiv 2506.21734) */
+} LoopKind;
+
 #define PART_MIXERS (PART_ATTENTION | PART_LINEAR)
 #define PART_FEEDS (PART_DENSE | PART_EXPERTS | PART_FEED)
 
@@ -95,6 +109,11 @@ typedef struct {
   int sparse_freq;    /* layer i is sparse if i % freq = 0 */
   guint8 *dense;      /* per layer, TRUE = never sparse; owned, NULL = none is */
   gboolean needs_experts; /* a family that is never dense throughout */
+
+  LoopKind loops;
+  BlockUse *uses;     /* blocks in the order of running; owned, NULL = each layer once */
+  int n_uses;
+  gboolean unit_sphere; /* a family whose states all have length 1, with the weights that scale them (nGPT) */
 
   int latent;         /* width that experts read and make; 0 = hidden */
 
@@ -235,6 +254,10 @@ guint recipe_pattern_parts(const char *letters); /* of all letters together; 0 i
 /* Checks and fills sizes of linear attention, if a layer has it. */
 gboolean recipe_settle_linear(Recipe *recipe, const RecipeSource *source, GError **error);
 gboolean recipe_has(const Recipe *recipe, guint parts); /* whether any layer has any of them */
+
+/* Of the same: how many layers it has, and in which order tokens go through them, of families with loops. */
+gboolean huggingface_count_loops(const RecipeSource *source, Recipe *recipe, GError **error);
+gboolean huggingface_read_loops(const RecipeSource *source, Recipe *recipe, GError **error);
 
 /* Of the same: sizes that layers of one kind have of their own, and which have an indexer. */
 gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *recipe, GError **error);

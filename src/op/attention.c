@@ -66,6 +66,9 @@ static double gate_width(const Build *b)
 static void apply_gate(Build *b)
 {
   double gate = b->bytes * b->tokens * gate_width(b);
+
+  if (b->attention->unit_scales)
+    build_scales(b, "gate scale", gate, gate_width(b), 1);
   double out = b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
 
   if (b->attention->gated)
@@ -255,6 +258,8 @@ static void rotate(Build *b)
                                 .saved = b->bytes * elements });
     build_params(b, attention_norm_params(a) / (a->qk_norm_whole ? b->tp : 1));
   }
+  if (a->unit_scales)
+    build_scales(b, "query scale", b->bytes * b->tokens * query_width(b), query_width(b), 1);
   if (b->model->positions == POSITIONS_ROPE)
     build_stream(b, &(Stream) { .name = "rotary", .forward_bytes = (one ? 2 : 8) * b->bytes * elements,
                                 .forward_kernels = one ? 1 : 8, .backward_bytes = (one ? 2 : 8) * b->bytes * elements,
@@ -450,6 +455,7 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
     build_params(b, local_heads(b));
   if (a->inner_norm)
     build_inner_norm(b, "heads norm", b->tokens, out_width);
+  build_params(b, a->inner_norm && !a->unit_scales ? out_width : 0);
   build_linear(b, &(Linear) {
     .name = projection, .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
     .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,

@@ -106,11 +106,8 @@ static void scale_residuals(Build *b)
 {
   double rows = b->bytes * b->rows * b->hidden;
 
-  for (int i = 0; i < b->spec->residual_scales; i++) {
-    build_stream(b, &(Stream) { .name = "residual scale", .forward_bytes = 2 * rows, .forward_kernels = 1,
-                                .backward_bytes = 5 * rows, .backward_kernels = 3, .saved = rows });
-    build_params(b, b->hidden);
-  }
+  for (int i = 0; i < b->spec->residual_scales; i++)
+    build_scales(b, "residual scale", rows, b->hidden, 1);
 }
 
 /* Past attention, from the same normed input, on rows of each rank. */
@@ -201,6 +198,16 @@ static void build_side(Build *b)
     build_residual(b);
 }
 
+/* What an earlier block gave, whose gradient is added to what else reads it. */
+static void join_earlier(Build *b)
+{
+  double rows = b->bytes * b->rows * b->hidden;
+
+  if (b->spec->joined)
+    build_stream(b, &(Stream) { .name = "join states", .forward_bytes = 3 * rows, .forward_kernels = 1,
+                                .backward_bytes = 3 * rows, .backward_kernels = 1 });
+}
+
 /* A block of one part has a norm for that. */
 void build_block(Build *b)
 {
@@ -214,6 +221,7 @@ void build_block(Build *b)
     return;
   }
   build_graph_input(b);
+  join_earlier(b);
   build_predict_streams(b);
   if (mixes)
     build_mixer(b);

@@ -46,6 +46,8 @@ static void add_tensor(Build *b, const Tensor *t)
 {
   double params = t->rows * MAX(1, t->columns) * t->count;
 
+  if (b->reused)
+    return;
   if (b->frozen) {
     double bytes = adapter_frozen_bytes(&b->passes->adapter, b->passes->formats.precision, t->hidden && t->columns > 0);
     b->work->frozen[0] = frozen_sum(b->work->frozen[0], (Frozen) { params, params * bytes });
@@ -73,7 +75,7 @@ static void add_matrices(Build *b, const Linear *l)
   const OpMatrix m = { l->in, l->out, l->batch, l->split };
 
   add_tensor(b, &t);
-  if (b->work->matrices && t.hidden && !b->frozen)
+  if (b->work->matrices && t.hidden && !b->frozen && !b->reused)
     g_array_append_val(b->work->matrices, m);
 }
 
@@ -480,7 +482,13 @@ void build_inner_norm(Build *b, const char *name, double rows, double width)
                               .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes + wide * rows });
   build_forward_collective(b, "sum squares", COLLECTIVE_ALL_REDUCE, wide * rows);
   build_backward_collective(b, "sum squares gradient", COLLECTIVE_ALL_REDUCE, wide * rows, PASS_INPUT, FALSE);
-  build_params(b, width);
+}
+
+void build_scales(Build *b, const char *name, double bytes, double params, int kernels)
+{
+  build_stream(b, &(Stream) { .name = name, .forward_bytes = 2 * bytes, .forward_kernels = kernels,
+                              .backward_bytes = 5 * bytes, .backward_kernels = 3 * kernels, .saved = bytes });
+  build_params(b, params);
 }
 
 void build_residual(Build *b)

@@ -25,6 +25,7 @@ typedef struct {
   double bytes;      /* of an activation element */
   double hidden;
   double routed;     /* width of the rows that experts read and make */
+  gboolean reused;   /* weights that are used are those of an earlier block, which holds them */
   gboolean frozen;   /* weights that are added are: no gradients of them are made */
   gboolean experts;  /* weights that are added are those of experts that are apart */
   gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
@@ -125,8 +126,11 @@ void build_exit(Build *b);
 
 void build_norm(Build *b, const char *name);
 
-/* One over values that the tensor-parallel ranks have a part of each, which sum a number of each row. */
+/* One without weights over values that the tensor-parallel ranks have a part of each, which sum a number of each row. */
 void build_inner_norm(Build *b, const char *name, double rows, double width);
+
+/* Values of so many bytes times a vector of `params` weights, by `kernels` kernels of one vector each. */
+void build_scales(Build *b, const char *name, double bytes, double params, int kernels);
 
 /* Bias, dropout (if the model has it) and residual sum. */
 void build_residual(Build *b);

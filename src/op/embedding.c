@@ -135,6 +135,7 @@ void build_embedding(Build *b)
     build_table(b, m->global_rows, b->hidden);
   if (m->rotary_rows)
     build_params(b, (double)m->rotary_rows * model_attending(m)->attention.head_dim);
+  build_params(b, m->initial_state ? m->hidden : 0);
   build_sides(b);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,

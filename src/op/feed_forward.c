@@ -78,9 +78,12 @@ void build_mlp_up(Build *b, const Mlp *m)
   b->redone |= 1u << m->module;
   clamp(b, elements);
   cut_gate(b, elements);
+  if (b->spec->ffn.unit_scales)
+    build_scales(b, "gate and up scales", 2 * b->bytes * elements, 2 * m->width, 2);
   activation(b, elements);
   if (b->spec->ffn.inner_norm)
     build_inner_norm(b, "feed-forward inner norm", m->rows * m->batch, m->width);
+  build_params(b, b->spec->ffn.inner_norm && !b->spec->ffn.unit_scales ? m->width : 0);
   build_leave(b, m->module);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);
 }

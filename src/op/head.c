@@ -108,6 +108,8 @@ void build_head(Build *b)
     b->work->state_bytes[0] = states + (b->frozen ? 0 : optimizer_tensor_bytes(&b->passes->optimizer, &bias));
     b->work->frozen[0] = frozen_sum(frozen, (Frozen) { kept, kept * b->bytes });
   }
+  if (m->logit_scales) /* in wide numbers */
+    build_scales(b, "logit scales", WIDE * b->tokens * vocab, vocab, 1);
   if (!b->passes->framework->whole_vocabulary) {
     build_loss(b, b->tokens * vocab);
     return;

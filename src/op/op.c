@@ -221,7 +221,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
     all += g_array_index(work->forward, Op, i).saved_bytes;
   work->saved_bytes = all;
   work->recompute_end = find_recompute_end(work);
-  work->recompute = build_has_block(b) ? b->passes->recompute.granularity : RECOMPUTE_NONE;
+  work->recompute = build_has_block(b) && !b->spec->detached ? b->passes->recompute.granularity : RECOMPUTE_NONE;
   if (work->recompute == RECOMPUTE_NONE)
     return;
   if (work->recompute == RECOMPUTE_FULL)
@@ -244,7 +244,7 @@ static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec
     .work = work, .model = model, .spec = spec, .passes = passes, .attention = &spec->attention, .seq = seq,
     .keys = seq, .tp = passes->tp, .tokens = tokens,
     .rows = passes->sequence_parallel ? tokens / passes->tp : tokens, .bytes = dtype_bytes[passes->formats.precision],
-    .frozen = adapter_freezes(&passes->adapter), .hidden = model->hidden,
+    .frozen = adapter_freezes(&passes->adapter), .reused = spec->reused, .hidden = model->hidden,
     .routed = spec->ffn.latent ? spec->ffn.latent : model->hidden,
   };
 }
@@ -293,7 +293,7 @@ static void fill_work(LayerWork *work, const Model *model, const LayerSpec *spec
     b.expert_block = pass_group(passes, cluster, RANKS_EXPERT_BLOCK);
   }
   builders[spec->kind](&b);
-  if (b.frozen && spec->kind == LAYER_EMBEDDING) /* which no gradient reaches */
+  if (spec->detached || (b.frozen && spec->kind == LAYER_EMBEDDING)) /* which no gradient reaches */
     drop_backward(work);
   if (passes->framework->executor_memory)
     build_scratch(&b);

@@ -40,6 +40,7 @@ gboolean check_strategies(const Subject *subject, GError **error);
 
 /* Rules of check_family.c. */
 gboolean check_family(const Subject *subject, GError **error);
+gboolean check_shared_weights(const Subject *subject, GError **error);
 gboolean check_stacks(const Subject *subject, GError **error);
 gboolean check_sparse(const Subject *subject, GError **error);
 gboolean check_vocabulary(const Subject *subject, GError **error);

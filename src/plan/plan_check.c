@@ -532,6 +532,7 @@ static const struct {
   { RULE_OFFLOAD, check_offload, PLAN_STATES },
   { RULE_OFFLOAD, check_activations, PLAN_PASSES },
   { RULE_FAMILY, check_family, PLAN_DEGREES },
+  { RULE_FAMILY, check_shared_weights, PLAN_STATES },
   { RULE_FAMILY, check_sparse, PLAN_DEGREES },
   { RULE_FAMILY, check_vocabulary, PLAN_SCHEDULE },
   { RULE_FAMILY, check_chunks, PLAN_SCHEDULE },

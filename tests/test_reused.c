@@ -1,0 +1,135 @@
+/* Layers that use the weights of others, or that tokens go through again: what they hold, and what they do. */
+#include "main.h"
+#include "test_worked.h"
+
+#define SIZES "\"hidden_size\":64,\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+              "\"vocab_size\":128,\"max_position_embeddings\":256"
+#define DORY(keys) "{\"model_type\":\"dory\",\"head_dim\":16," SIZES keys "}"
+#define HRM(keys) "{\"model_type\":\"hrm_text\",\"head_dim\":16," SIZES keys "}"
+#define SECTION ",\"num_hidden_layers\":4,\"n_input_layers\":1,\"n_output_layers\":1"
+
+/* Layers between the first and the last one come three times, and are held once. */
+START_TEST(sections)
+{
+  double flops[2] = { 0, 0 };
+  Planned f;
+
+  setup(&f, DORY(SECTION ",\"n_recurrent_loops\":3"), 1);
+  ck_assert_int_eq(f.model->blocks, 1 + 3 * 2 + 1);
+  ck_assert_int_eq(block(f.model, 3)->params, 0);
+  ck_assert_int_eq(block(f.model, 3)->tied_params, block(f.model, 1)->params);
+  ck_assert_int_eq(block(f.model, 3)->matrix_params, block(f.model, 1)->matrix_params);
+  ck_assert_double_eq(planned_layer(&f, 4).params, 0);
+  ck_assert_double_eq(planned_layer(&f, 4).flops, planned_layer(&f, 2).flops);
+  ck_assert_double_eq(planned_layer(&f, 4).saved_bytes, planned_layer(&f, 2).saved_bytes);
+  for (int i = 0; i < 2; i++)
+    counted_ops(&f, 2 + 2 * i, "qkv", &flops[i]);
+  ck_assert_double_eq(flops[0], 2.0 * 128 * 64 * (4 + 4 + 2 + 2) * 16);
+  ck_assert_double_eq(flops[1], flops[0]);
+  planned_clear(&f);
+}
+END_TEST
+
+/* A section starts from what came before it each time; heads, gates, what a feed-forward makes and logits are scaled. */
+START_TEST(unit_lengths)
+{
+  double rows = 2.0 * 128 * 64, heads = 2.0 * 128 * 4 * 16;
+  Planned f;
+
+  setup(&f, DORY(SECTION), 1);
+  ck_assert_double_eq(moved(&f, 2, "join states", FALSE), 3 * rows);
+  ck_assert_double_eq(moved(&f, 3, "join states", FALSE), 0);
+  ck_assert_double_eq(moved(&f, 4, "join states", FALSE), 3 * rows);
+  ck_assert_double_eq(moved(&f, 1, "residual scale", FALSE), 2 * 2 * rows);
+  ck_assert_double_eq(moved(&f, 1, "query scale", FALSE), 2 * heads);
+  ck_assert_double_eq(moved(&f, 1, "gate scale", TRUE), 5 * heads);
+  ck_assert_double_eq(moved(&f, 1, "gate and up scales", FALSE), 2 * 2 * 2.0 * 128 * 96);
+  ck_assert_double_eq(moved(&f, 7, "logit scales", FALSE), 2 * 4.0 * 128 * 128);
+  ck_assert_int_eq(block(f.model, 0)->params, 64 * 16 * (4 + 2 + 2 + 4 + 4) + 3 * 64 * 96 + 2 * 64 + 2 * 64 + 2 * 96);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Files that list attention and feed-forward apart count both. */
+START_TEST(parts_apart)
+{
+#define APART "[\"full_attention\",\"mlp\",\"sliding_attention\",\"mlp\",\"full_attention\",\"mlp\"]"
+  g_autoptr(Model) m = parsed(DORY(",\"num_hidden_layers\":6,\"n_input_layers\":2,\"n_output_layers\":2,"
+                                   "\"layer_types\":" APART));
+
+  ck_assert_int_eq(m->blocks, 1 + 2 * 1 + 1);
+  ck_assert_int_eq(block(m, 0)->attention.window, 0);
+  ck_assert_int_eq(block(m, 1)->attention.window, 1024);
+}
+END_TEST
+
+/* Two stacks in turn, of whose cycles some go forward alone: of low ones in each high one all but the last, and in the
+ * last high one all but two. */
+START_TEST(cycles)
+{
+  static const gboolean detached[] = { TRUE, TRUE, FALSE, FALSE, TRUE, FALSE, FALSE, FALSE };
+  g_autoptr(Model) all = parsed(HRM(",\"num_hidden_layers\":1,\"L_bp_cycles\":[3,3]"));
+  gint64 matrices = 5 * 64 * 64 + 3 * 64 * 96;
+  double scores = 4 * 128.0 * 128 * 64;
+  Planned f;
+
+  setup(&f, HRM(",\"num_hidden_layers\":1"), 1);
+  ck_assert_int_eq(f.model->blocks, 2 * (3 + 1));
+  ck_assert_int_eq(f.model->params, 2 * matrices + 2 * 128 * 64 + 64);
+  for (int i = 0; i < f.model->blocks; i++) {
+    LayerSums sums = planned_layer(&f, 1 + i);
+    ck_assert_int_eq(block(f.model, i)->detached, detached[i]);
+    ck_assert_int_eq(block(f.model, i)->params, i == 0 || i == 3 ? matrices : 0);
+    ck_assert_double_eq(sums.params, i == 0 || i == 3 ? matrices : 0);
+    ck_assert(detached[i] ? sums.saved_bytes == 0 : sums.saved_bytes > 0);
+  }
+  ck_assert_double_eq_tol(model_flops(all, 128) - model_flops(f.model, 128), 3 * 2 * (2.0 * 128 * matrices + scores), 1);
+  f.plan.recompute = RECOMPUTE_FULL;
+  ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, 0);
+  ck_assert_double_eq(planned_layer(&f, 3).saved_bytes, 2.0 * 128 * 64);
+  planned_clear(&f);
+}
+END_TEST
+
+/* No stage and no rank has a part of weights that others use too. */
+START_TEST(undivided)
+{
+  Planned f;
+
+  setup(&f, DORY(SECTION), 2);
+  f.plan.tp = 1;
+  f.plan.pp = 2;
+  planned_refuse(&f, RULE_FAMILY, "plan: pipeline_model_parallel_size: 2: expected 1, layers of model f share weights");
+  f.plan.pp = 1;
+  f.plan.dp = f.plan.global_batch = 2;
+  planned_accept(&f);
+  f.plan.zero = 2;
+  planned_accept(&f);
+  f.plan.zero = 3;
+  planned_refuse(&f, RULE_FAMILY, "plan: zero_stage: 3: expected at most 2, layers of model f share weights");
+  planned_clear(&f);
+}
+END_TEST
+
+static const char *const not_read[][2] = {
+  { DORY(SECTION ",\"n_recurrent_layers\":3"),
+    "f: num_hidden_layers: 4: expected as many as n_input_layers (1), n_recurrent_layers and n_output_layers (1)" },
+  { DORY(SECTION ",\"layer_types\":[\"full_attention\"]"), "f: layer_types: […]: expected an array of 4 strings" },
+  { DORY(SECTION ",\"attention_bias\":true"),
+    "f: attention_bias: true: expected false, as a bias of attention without one of its gate is not counted" },
+  { DORY(SECTION ",\"mtp_num_layers\":1"),
+    "f: mtp_num_layers: 1: expected 0 in a model with layers that share weights" },
+  { HRM(",\"num_hidden_layers\":1,\"L_bp_cycles\":[1,1,1]"),
+    "f: L_bp_cycles: […]: expected an array of at most 2 integers" },
+  { HRM(",\"num_hidden_layers\":100,\"H_cycles\":100000"),
+    "f: num_hidden_layers: 100: expected at most 100000 layers with those that come again" },
+};
+
+START_TEST(refused_keys)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(not_read); i++)
+    refused(not_read[i][0], not_read[i][1]);
+}
+END_TEST
+
+TEST_MAIN("reused", sections, unit_lengths, parts_apart, cycles, undivided, refused_keys)
