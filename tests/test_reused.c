@@ -30,7 +30,8 @@ START_TEST(sections)
 }
 END_TEST
 
-/* A section starts from what came before it each time; heads, gates, what a feed-forward makes and logits are scaled. */
+/* A section starts from what came before it each time; heads, gates, what a feed-forward makes and logits are
+ * scaled. */
 START_TEST(unit_lengths)
 {
   double rows = 2.0 * 128 * 64, heads = 2.0 * 128 * 4 * 16;
@@ -83,10 +84,68 @@ START_TEST(cycles)
     ck_assert_double_eq(sums.params, i == 0 || i == 3 ? matrices : 0);
     ck_assert(detached[i] ? sums.saved_bytes == 0 : sums.saved_bytes > 0);
   }
-  ck_assert_double_eq_tol(model_flops(all, 128) - model_flops(f.model, 128), 3 * 2 * (2.0 * 128 * matrices + scores), 1);
+  ck_assert_double_eq_tol(model_flops(all, 128) - model_flops(f.model, 128), 3 * 2 * (2.0 * 128 * matrices + scores),
+                          1);
   f.plan.recompute = RECOMPUTE_FULL;
   ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, 0);
   ck_assert_double_eq(planned_layer(&f, 3).saved_bytes, 2.0 * 128 * 64);
+  planned_clear(&f);
+}
+END_TEST
+
+#define HYBRID(kind, types, keys)                                                                               \
+  "{\"model_type\":\"" kind "\",\"num_hidden_layers\":4,\"layers_block_type\":[" types "],\"hidden_size\":64," \
+  "\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"vocab_size\":128" keys "}"
+#define TWICE "\"hybrid\",\"mamba\",\"hybrid\",\"linear_attention\""
+
+/* Attention reads the embedding beside the block's input; the second branch is the first one's, and what is behind it
+ * its own. */
+START_TEST(branches)
+{
+  gint64 branch = 4 * 128 * 128 - 64 * 128 + 3 * 64 * 96 + 3 * 64, own;
+  double flops = 0;
+  Planned f;
+
+  setup(&f, HYBRID("zamba", TWICE, ""), 1);
+  own = block(f.model, 1)->params + 64 * 64;
+  ck_assert_int_eq(block(f.model, 0)->params, branch + own);
+  ck_assert_int_eq(block(f.model, 2)->params, own);
+  ck_assert_int_eq(block(f.model, 2)->tied_params, branch);
+  ck_assert_double_eq(planned_layer(&f, 3).params, own);
+  ck_assert_double_eq(planned_layer(&f, 3).flops, planned_layer(&f, 1).flops);
+  counted_ops(&f, 3, "qkv", &flops);
+  ck_assert_double_eq(flops, 2.0 * 128 * 128 * 3 * 128);
+  flops = 0;
+  counted_ops(&f, 3, "branch projection", &flops);
+  ck_assert_double_eq(flops, 2.0 * 128 * 64 * 64);
+  flops = 0;
+  counted_ops(&f, 2, "select", &flops); /* of two heads, each of half of the channels */
+  ck_assert_double_eq(flops, 2.0 * 128 * 128 * (4 + 2 * 16));
+  ck_assert_double_eq(moved(&f, 3, "beside embedding", FALSE), 4 * 2.0 * 128 * 64);
+  planned_clear(&f);
+  setup(&f, HYBRID("zamba", TWICE, ""), 2); /* on each rank one of these heads whole */
+  ck_assert_int_eq(counted_ops(&f, 2, "sum selected", &flops), 0);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Each layer has low-rank products of its own beside those of two branches, which layers take in turn. */
+START_TEST(low_ranks)
+{
+#define RANK ",\"adapter_rank\":6,\"use_shared_attention_adapter\":true"
+  gint64 ranks = 6 * (64 + 2 * 96) + 3 * 6 * (128 + 128);
+  g_autoptr(Model) two = parsed(HYBRID("zamba2", "\"hybrid\",\"hybrid\",\"hybrid\",\"hybrid\"",
+                                       RANK ",\"num_mem_blocks\":2"));
+  double flops = 0;
+  Planned f;
+
+  setup(&f, HYBRID("zamba2", TWICE, RANK), 1);
+  ck_assert_int_eq(block(f.model, 2)->params, block(f.model, 1)->params + 64 * 64 + ranks);
+  ck_assert_double_eq(planned_layer(&f, 3).params, block(f.model, 2)->params);
+  ck_assert_int_eq(counted_ops(&f, 3, "low rank up", &flops), 2);
+  ck_assert_double_eq(flops, 2.0 * 128 * 6 * (3 * 128 + 2 * 96));
+  for (int i = 0; i < 4; i++)
+    ck_assert_int_eq(block(two, i)->reused, i >= 2);
   planned_clear(&f);
 }
 END_TEST
@@ -108,6 +167,12 @@ START_TEST(undivided)
   f.plan.zero = 3;
   planned_refuse(&f, RULE_FAMILY, "plan: zero_stage: 3: expected at most 2, layers of model f share weights");
   planned_clear(&f);
+  setup(&f, HYBRID("zamba", TWICE, ""), 2);
+  f.plan.tp = f.plan.gpus = 4;
+  f.cluster = (cluster_free(f.cluster), fixture_cluster("dgx-h100", 4));
+  planned_refuse(&f, RULE_HEADS, "plan: tensor_model_parallel_size: 4: expected a divisor of the 2 heads that make "
+                                 "steps of linear attention");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -121,6 +186,16 @@ static const char *const not_read[][2] = {
     "f: mtp_num_layers: 1: expected 0 in a model with layers that share weights" },
   { HRM(",\"num_hidden_layers\":1,\"L_bp_cycles\":[1,1,1]"),
     "f: L_bp_cycles: […]: expected an array of at most 2 integers" },
+  { HYBRID("zamba", "\"hybrid\"", ""), "f: layers_block_type: […]: expected an array of 4 strings, one a layer" },
+  { HYBRID("zamba", TWICE, ",\"attention_hidden_size\":64"),
+    "f: attention_hidden_size: 64: expected 128, twice hidden_size, which it reads" },
+  { HYBRID("zamba", TWICE, ",\"n_mamba_heads\":3"), "f: n_mamba_heads: 3: expected a divisor of the 128 channels" },
+  { HYBRID("zamba", TWICE, ",\"tie_word_embeddings\":false"),
+    "f: tie_word_embeddings: false: expected true, as a branch of each layer's own is not counted" },
+  { HYBRID("zamba2", TWICE, ",\"mamba_headdim\":8"),
+    "f: mamba_headdim: 8: expected 16, the channels of each of 8 heads" },
+  { HYBRID("zamba2", TWICE, ",\"attention_head_dim\":8" RANK),
+    "f: num_attention_heads: 4: expected heads of 128 in all beside use_shared_attention_adapter" },
   { HRM(",\"num_hidden_layers\":100,\"H_cycles\":100000"),
     "f: num_hidden_layers: 100: expected at most 100000 layers with those that come again" },
 };
@@ -132,4 +207,4 @@ START_TEST(refused_keys)
 }
 END_TEST
 
-TEST_MAIN("reused", sections, unit_lengths, parts_apart, cycles, undivided, refused_keys)
+TEST_MAIN("reused", sections, unit_lengths, parts_apart, cycles, branches, low_ranks, undivided, refused_keys)

@@ -184,6 +184,12 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
     spec.ffn = parts & PART_EXPERTS ? sparse_of(r) : dense_of(r);
   if (r->keyless_wide && makes_no_keys(r, i))
     spec.ffn.width *= 2;
+  if (r->branched && parts & PART_ATTENTION) {
+    spec.branch = TRUE;
+    spec.norms = 4; /* one of them twice as wide */
+    spec.gate_rank = r->branch_rank;
+    spec.qkv_rank = r->branch_qkv ? r->branch_rank : 0;
+  }
   spec.side = r->side;
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
   spec.global_tokens = stack->encoder ? r->global_tokens : 0;

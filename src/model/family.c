@@ -23,7 +23,6 @@ const Family *family_find(const char *model_type)
   return NULL;
 }
 
-#define SHARED "blocks that several layers share, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
 #define TWO_CONFIGS "an encoder and a decoder with configurations of their own"
 #define INKLING "inputs chosen of earlier blocks' outputs (n_layers_per_attn_res_block), which have no cost here"
@@ -32,7 +31,6 @@ const Family *family_find(const char *model_type)
 static const struct {
   const char *model_type, *reason;
 } others[] = {
-  {"zamba", SHARED}, {"zamba2", SHARED},
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},

@@ -34,6 +34,7 @@ static const struct {
    "xlm-roberta xlm-roberta-xl xmod"},
   {"tie_word_embeddings", FALSE, "a shared table of a class that has none",
    "bailing_hybrid inkling_text kimi_linear nemotron_h rembert xlstm"},
+  {"tie_word_embeddings", TRUE, "a branch of each layer's own", "zamba zamba2"},
   {"tie_embedding", FALSE, "a shared table of a class that has none", "inkling_text"},
   {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam dory"},
   {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
@@ -97,9 +98,9 @@ static const struct {
   {"use_conv_bias",
    "mamba2 nemotron_h mamba falcon_mamba", TRUE},
   {"mamba_conv_bias",
-   "jamba falcon_h1 bamba granitemoehybrid", TRUE},
+   "jamba falcon_h1 bamba granitemoehybrid zamba", TRUE},
   {"mamba_proj_bias",
-   "jamba falcon_h1 bamba granitemoehybrid", TRUE},
+   "jamba falcon_h1 bamba granitemoehybrid zamba", TRUE},
   {"conv_bias",
    "lfm2 lfm2_moe lfm3", TRUE},
   {"block_auto_adjust_ff_dim",
@@ -371,7 +372,7 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
     return item ? json_error(source->doc, item, error, "%s", expected)
                 : source_error(source, offsetof(Recipe, decoder_layers), error, "%s", expected);
   }
-  if (r->linear_width && cJSON_IsTrue(json_get(object, "mamba_proj_bias")))
+  if (r->linear_width && !r->branched && cJSON_IsTrue(json_get(object, "mamba_proj_bias")))
     return json_error(source->doc, json_get(object, "mamba_proj_bias"), error,
                       "false, as a bias of the first projection alone is not counted");
   if (heads && r->linear_heads && width % r->linear_heads != 0)

@@ -126,7 +126,7 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
 {
   const cJSON *types = json_get(source->object, "layer_types"), *item;
   const cJSON *array = types ? types : json_get(source->object, "layers_block_type");
-  if (r->loops == LOOPS_SECTION) /* huggingface_loops.c reads them */
+  if (r->loops == LOOPS_SECTION || r->branched) /* files of their own read them */
     return TRUE;
   int known = r->single ? TYPES_OF_SINGLE : r->has_linear ? TYPES_OF_LINEAR : TYPE_SLIDING + 1 + r->chunked, i = 0;
   if (r->single && !r->layers && cJSON_IsArray(array))
@@ -399,5 +399,6 @@ gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError *
          read_attention_types(source, r, error) && read_pattern(source, r, error) &&
          read_attending(source, r, error) && read_rank(source, r, error) && read_state_heads(source, r, error) &&
          read_tokens_before(source, r, error) && read_delta(source, r, error) &&
-         huggingface_read_sizes(source, r, error) && huggingface_read_loops(source, r, error);
+         huggingface_read_sizes(source, r, error) && huggingface_read_loops(source, r, error) &&
+         huggingface_read_branches(source, r, error);
 }

@@ -131,6 +131,7 @@ static const char *own_mechanism(const LayerSpec *spec)
     { spec->attention.index_block > 0, "index_block_size" },
     { spec->attention.whole_params > 0, "norms of rotated keys alone" },
     { spec->gated_norms > 0, "gated_norm_rank" },
+    { spec->branch, "attention before linear attention" },
     { spec->reused, "layers that share weights" },
     { spec->joined, "states of earlier layers" },
     { spec->residual_scales > 0, "scales of residual sums" },

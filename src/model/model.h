@@ -107,7 +107,7 @@ typedef struct {
   int heads, head_dim; /* of values */
   int groups, state;   /* of keys and queries, each shared by heads / groups heads, and the width of one */
   int conv;            /* tokens that the convolution sees, 0 = there is none */
-  int blocks;          /* of the products that make gates (RG-LRU) */
+  int blocks;          /* of the products that make gates (RG-LRU), or steps, keys and queries (Zamba); 0 = one */
   int chunk;           /* tokens that its kernels take at once, by products */
   int rank;            /* of steps (Mamba-1), of decays and gates (Kimi's; 0 = the projection makes them) */
   gboolean bias, conv_bias;
@@ -165,6 +165,12 @@ typedef struct {
   LinearAttention linear;     /* LAYER_BLOCK, in the place of attention */
   FeedForward ffn;            /* LAYER_BLOCK */
   int norms;                  /* of hidden width in the layer */
+  gboolean branch;            /* before linear attention stand attention, which reads what enters the block beside the
+                                 embedding of tokens, and a feed-forward, without residual sums; a product of what they
+                                 give is added to what linear attention reads (Zamba, Glorioso et al. 2024,
+                                 arXiv 2405.16712) */
+  int qkv_rank, gate_rank;    /* of products of the block's own beside those of queries, keys and values, and of gate
+                                 and up, which are another's (Zamba 2); 0 = none */
   int side;                   /* width of the layer's own embedding of the tokens, which is gated and added (Gemma 4);
                                  0 = none */
   int adapter;                /* width of a bottleneck behind the feed-forward, one of Model.languages for each sequence
@@ -183,7 +189,8 @@ typedef struct {
   gboolean doubled;           /* one of the two blocks that a layer of its class is; what experts of the first give is
                                  added behind the second there (LongCat-Flash) */
   gboolean parallel;          /* attention and feed-forward read the same input */
-  gboolean reused;            /* its weights are those of an earlier block, which holds and counts them */
+  gboolean reused;            /* its weights, of a branch those of attention and feed-forward alone, are those of an
+                                 earlier block, which holds and counts them */
   gboolean detached;          /* it goes forward alone: no gradient passes it */
   gboolean joined;            /* what an earlier block gave is added to its input */
   gboolean again;             /* a head that shares the weights of the model's, but the norm */

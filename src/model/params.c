@@ -99,15 +99,15 @@ static Weights mask_weights(const Attention *a)
   return w;
 }
 
-static Weights attention_weights(const Attention *a, gint64 hidden)
+static Weights attention_weights(const Attention *a, gint64 read, gint64 hidden)
 {
   if (!a->heads)
     return (Weights){0};
-  Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
+  Weights w = a->kv_lora_rank ? latent_qkv(a, read) : plain_qkv(a, read);
   gint64 given = (gint64)a->heads * a->v_head_dim;
   w.rest += (gint64)a->rel_dim * a->rel_extent + a->conv * attention_made_keys(a);
   if (a->global_projections)
-    w.rest += (hidden + 1) * ((gint64)a->heads * a->head_dim + attention_made_keys(a));
+    w.rest += (read + 1) * ((gint64)a->heads * a->head_dim + attention_made_keys(a));
   if (a->masked)
     w = sum(w, mask_weights(a));
   w.rest += a->extra_params + a->whole_params + attention_norm_params(a) + (a->gate_bias ? a->heads : 0);
@@ -192,11 +192,33 @@ static Weights adapter_weights(const Model *m, const LayerSpec *spec)
   return sum(linear(1, m->hidden, spec->adapter, TRUE), linear(spec->adapter ? 1 : 0, spec->adapter, m->hidden, TRUE));
 }
 
-/* All of it is another block's. */
-static void count_reused(LayerSpec *spec)
+/* Two products of a bottleneck beside each matrix of queries, keys and values, which are as wide, and beside gate and
+ * up, which have one of both. */
+static Weights low_rank_weights(const Model *m, const LayerSpec *spec)
 {
-  spec->tied_params += spec->params;
-  spec->params = spec->active_params = spec->expert_params = 0;
+  gint64 queries = (gint64)spec->attention.heads * spec->attention.head_dim, gates = 2 * (gint64)spec->ffn.width;
+
+  return (Weights) { 3 * spec->qkv_rank * (2 * (gint64)m->hidden + queries) + spec->gate_rank * (m->hidden + gates),
+                     0 };
+}
+
+/* What a block with a branch has of its own. */
+static Weights beside_branch(const Model *m, const LayerSpec *spec)
+{
+  Weights projection = linear(1, m->hidden, m->hidden, FALSE);
+
+  projection.rest += norm_weights(m, 1);
+  return sum(sum(projection, linear_weights(&spec->linear, m->hidden)), low_rank_weights(m, spec));
+}
+
+/* What is another block's. */
+static void count_reused(const Model *m, LayerSpec *spec)
+{
+  Weights own = spec->branch ? beside_branch(m, spec) : (Weights) { 0 };
+
+  spec->tied_params += spec->params - own.matrix - own.rest;
+  spec->params = spec->active_params = own.matrix + own.rest;
+  spec->expert_params = 0;
 }
 
 static void count_block(const Model *m, LayerSpec *spec)
@@ -204,8 +226,11 @@ static void count_block(const Model *m, LayerSpec *spec)
   const FeedForward *f = &spec->ffn;
   Weights one = mlp_weights(f, f->width, f->latent ? f->latent : m->hidden);
   Weights w =
-    sum(attention_weights(&spec->attention, m->hidden), attention_weights(&spec->cross, m->hidden));
+    sum(attention_weights(&spec->attention, (spec->branch ? 2 : 1) * (gint64)m->hidden, m->hidden),
+        attention_weights(&spec->cross, m->hidden, m->hidden));
   w = sum(w, linear_weights(&spec->linear, m->hidden));
+  w = sum(w, low_rank_weights(m, spec));
+  w.matrix += spec->branch ? (gint64)m->hidden * m->hidden : 0;
   for (int i = spec_mixes(spec) + (spec->ffn.width > 0); i > 0; i--)
     w = sum(w, stream_weights(m, 2));
   w = sum(w, alternating_weights(m));
@@ -227,7 +252,7 @@ static void count_block(const Model *m, LayerSpec *spec)
     spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest) +
     (spec->adapter ? m->languages - 1 : 0) * (adapter.matrix + adapter.rest);
   if (spec->reused)
-    count_reused(spec);
+    count_reused(m, spec);
 }
 
 /* A block behind two norms and a projection; looks up in the first layer's table. */

@@ -113,6 +113,10 @@ typedef struct {
   LoopKind loops;
   BlockUse *uses;     /* blocks in the order of running; owned, NULL = each layer once */
   int n_uses;
+  gboolean branched;  /* a family some of whose layers have a branch, which so many blocks stand for in turn: */
+  int branches;
+  int branch_rank;    /* of products of a layer's own beside a branch's, of queries, keys and values too: */
+  gboolean branch_qkv;
   gboolean unit_sphere; /* a family whose states all have length 1, with the weights that scale them (nGPT) */
 
   int latent;         /* width that experts read and make; 0 = hidden */
@@ -258,6 +262,9 @@ gboolean recipe_has(const Recipe *recipe, guint parts); /* whether any layer has
 /* Of the same: how many layers it has, and in which order tokens go through them, of families with loops. */
 gboolean huggingface_count_loops(const RecipeSource *source, Recipe *recipe, GError **error);
 gboolean huggingface_read_loops(const RecipeSource *source, Recipe *recipe, GError **error);
+
+/* Of the same: layers with branches. */
+gboolean huggingface_read_branches(const RecipeSource *source, Recipe *recipe, GError **error);
 
 /* Of the same: sizes that layers of one kind have of their own, and which have an indexer. */
 gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *recipe, GError **error);

@@ -102,6 +102,9 @@ static void gather_divided(Build *b)
 /* Behind the residual sums a norm's output is the next block's input, which stays. */
 static void project_grouped(Build *b)
 {
+  double hidden = b->hidden;
+
+  b->hidden *= b->spec->branch ? 2 : 1; /* the embedding beside it */
   b->dropped |= b->model->post_norm ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
     .name = "qkv", .in = b->hidden, .out = qkv_width(b), .batch = 1,
@@ -109,6 +112,8 @@ static void project_grouped(Build *b)
     .split = LINEAR_COLUMN, .matrix = MATRIX_QKV,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
+  build_low_rank(b, b->spec->qkv_rank, 3, 3 * query_width(b));
+  b->hidden = hidden;
   gather_divided(b);
 }
 

@@ -143,13 +143,18 @@ static void attention_norm(Build *b)
   b->rows = all;
 }
 
+void build_linear_norm(Build *b)
+{
+  build_norm(b, "linear attention norm");
+  g_array_index(b->work->forward, Op, b->work->forward->len - 1).redone &= ~(1u << MODULE_LAYERNORM);
+}
+
 static void build_mixer(Build *b)
 {
   b->captured = TRUE;
   build_mix_streams(b);
   if (b->spec->linear.heads) {
-    build_norm(b, "linear attention norm");
-    g_array_index(b->work->forward, Op, b->work->forward->len - 1).redone &= ~(1u << MODULE_LAYERNORM);
+    build_linear_norm(b);
     mix_shifted(b, 3);
     build_linear_attention(b);
   } else {
@@ -218,6 +223,10 @@ void build_block(Build *b)
     build_entry_embedding(b);
   if (b->model->post_norm) {
     build_post_norm_block(b);
+    return;
+  }
+  if (b->spec->branch) {
+    build_branch(b);
     return;
   }
   build_graph_input(b);

@@ -65,6 +65,10 @@ double build_frozen_saved(const Build *b, const Linear *linear);
 void build_unpacked(Build *b, const Linear *linear);
 void build_adapters(Build *b, const Linear *linear);
 
+/* Products of the block's own beside `copies` matrices, each through a bottleneck of `rank` (nothing if that is 0),
+ * from what these read, which is kept for them, to `out` values on this rank, which are added to theirs. */
+void build_low_rank(Build *b, double rank, double copies, double out);
+
 /* A product of two activations; both its gradients are input gradients. */
 void build_product(Build *b, const char *name, double m, double n, double k, double batch);
 
@@ -126,7 +130,8 @@ void build_exit(Build *b);
 
 void build_norm(Build *b, const char *name);
 
-/* One without weights over values that the tensor-parallel ranks have a part of each, which sum a number of each row. */
+/* One without weights over values that the tensor-parallel ranks have a part of each, which sum a
+ * number of each row. */
 void build_inner_norm(Build *b, const char *name, double rows, double width);
 
 /* Values of so many bytes times a vector of `params` weights, by `kernels` kernels of one vector each. */
@@ -173,6 +178,8 @@ void build_head(Build *b);
 void build_mtp(Build *b);
 
 /* Parts of a block. */
+void build_branch(Build *b);
+void build_linear_norm(Build *b);
 void build_attention(Build *b);
 void build_linear_attention(Build *b);
 void build_channels(Build *b); /* of kinds whose heads are channels */

@@ -28,6 +28,19 @@ static void count_states(Build *b)
   g_array_index(b->work->backward, Op, b->work->backward->len - 1).flops = 2 * flops;
 }
 
+/* Of each of its own blocks of channels, which stand whole on a rank (Zamba). */
+static void select_by_blocks(Build *b, double values)
+{
+  const LinearAttention *l = &b->spec->linear;
+  double blocks = l->blocks / b->tp, width = l->rank + 2.0 * l->state, e = b->bytes;
+
+  build_linear(b, &(Linear) { .name = "select", .in = values / blocks, .out = width, .batch = blocks, .rows = b->tokens,
+                              .split = LINEAR_COLUMN, .no_gather = TRUE });
+  build_linear(b, &(Linear) { .name = "steps", .in = l->rank, .out = values / blocks, .batch = blocks,
+                              .rows = b->tokens, .bias = TRUE, .saved = e * b->tokens * width * blocks,
+                              .split = LINEAR_COLUMN, .no_gather = TRUE });
+}
+
 /* Steps' latent, keys and queries of all channels, which tensor-parallel ranks sum, and whose gradients they sum. */
 static void select_states(Build *b, double values)
 {
@@ -54,12 +67,12 @@ static void select_states(Build *b, double values)
 static void scan(Build *b, double values)
 {
   const LinearAttention *l = &b->spec->linear;
-  double e = b->bytes, row = e * values, keys = e * 2 * l->state;
+  double blocks = MAX(l->blocks / b->tp, 1), e = b->bytes, row = e * values, keys = e * 2 * l->state * blocks;
   double kept = e * (2 + (l->step_norms ? 2 : 1)) * values + 2 * WIDE * values * l->state / SCAN_TOKENS;
 
   build_stream(b, &(Stream) { .name = "selective scan", .forward_bytes = b->tokens * (5 * row + keys),
-                              .forward_kernels = 1, .backward_bytes = b->tokens * (9 * row + 3 * keys),
-                              .backward_kernels = l->step_norms ? 1 : 2, .saved = b->tokens * kept });
+                              .forward_kernels = blocks, .backward_bytes = b->tokens * (9 * row + 3 * keys),
+                              .backward_kernels = blocks * (l->step_norms ? 1 : 2), .saved = b->tokens * kept });
   count_states(b);
   b->work->transient_bytes = MAX(b->work->transient_bytes, 3 * b->tokens * row);
 }
@@ -125,7 +138,10 @@ void build_channels(Build *b)
     weighted_values(b, values);
   } else {
     convolve(b, values);
-    select_states(b, values);
+    if (l->blocks)
+      select_by_blocks(b, values);
+    else
+      select_states(b, values);
     scan(b, values);
     shared = l->step_norms && !l->bare_step_norms ? l->rank + 2 * l->state : 0;
     small -= linear_values(l); /* the steps' biases */

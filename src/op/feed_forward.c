@@ -74,6 +74,7 @@ void build_mlp_up(Build *b, const Mlp *m)
     .matrix = m->module == MODULE_MLP ? MATRIX_FC1 : MATRIX_OTHER,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
+  build_low_rank(b, b->spec->gate_rank, 1, gates * m->width);
   b->dropped |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
   b->redone |= 1u << m->module;
   clamp(b, elements);

@@ -184,7 +184,7 @@ static double bytes_of_every_other(const Build *b)
 static double bytes_of_products(const LayerWork *work, const Build *b)
 {
   gboolean dense = b->spec->attention.heads > 0 && !b->spec->attention.kv_lora_rank && b->spec->ffn.width > 0 &&
-                   b->spec->ffn.experts == 0;
+                   b->spec->ffn.experts == 0 && !b->spec->branch;
   gboolean narrow = formats_narrow(&b->passes->formats) && !b->passes->framework->selective_narrow;
   double kept = b->rows * b->hidden * b->bytes + (dense && !narrow ? bytes_of_every_other(b) : 0);
 

@@ -48,7 +48,7 @@ static const char *read_of_others(const Model *m)
 
   for (int i = 0; i < m->n_specs && !what; i++)
     what = m->specs[i].attention.keyless ? "keys and values" : m->specs[i].attention.index_shared ? "choices of keys"
-                                                                                                : NULL;
+           : m->specs[i].branch ? "embeddings" : NULL;
   return what;
 }
 
@@ -87,7 +87,8 @@ gboolean check_family(const Subject *s, GError **error)
   if (m->encoder_blocks && p->cp > 1)
     return broken(error, "context_parallel_size: %d: expected 1, model %s has cross attention", p->cp, m->name);
   return p->pp == 1 || !shares_weights(m) ||
-         broken(error, "pipeline_model_parallel_size: %d: expected 1, layers of model %s share weights", p->pp, m->name);
+         broken(error, "pipeline_model_parallel_size: %d: expected 1, layers of model %s share weights", p->pp,
+                m->name);
 }
 
 /* Blocks by separate kernels, or by a fused one. */

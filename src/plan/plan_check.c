@@ -86,6 +86,9 @@ static gboolean check_linear(const Subject *s, GError **error)
     if (l->heads % tp != 0 || l->groups % tp != 0)
       return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d heads and %d groups of linear "
                            "attention", tp, l->heads, l->groups);
+    if (l->kind == LINEAR_MAMBA1 && l->blocks % tp != 0)
+      return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d heads that make steps of "
+                           "linear attention", tp, l->blocks);
     if (l->heads / tp % cp != 0 || (l->heads && l->groups / tp % cp != 0 && cp % (l->groups / tp) != 0))
       return broken(error, "context_parallel_size: %d: expected a divisor of the %d heads of linear attention on a "
                            "rank, and a divisor or a multiple of their %d groups", cp, l->heads / tp, l->groups / tp);

@@ -23,6 +23,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 EXCEPT = {(kind, "tie_word_embeddings") for kind in ("longt5", "mt5", "t5", "umt5")}
 # That of bailing_hybrid follows from head_dim, of which what is saved is another.
 EXCEPT.add(("bailing_hybrid", "linear_head_dim"))
+# And of hrm_text the layers of a stack are what num_hidden_layers says, of which what is saved is those of all cycles.
+EXCEPT.add(("hrm_text", "num_layers_per_stack"))
+# What kinds of four layers say besides.
+OF_FOUR = {"dory": {"n_input_layers": 1, "n_output_layers": 1},
+           "zamba2": {"layers_block_type": ["linear_attention", "hybrid"] * 2}}
 DEPTHS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers", "decoder_layers",
           "num_decoder_layers")
 
@@ -36,9 +41,12 @@ SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "nu
 
 
 def read_keys(kind):
-    """Keys of RECIPE_INT and the like in the table of the reader."""
-    with open(os.path.join(HERE, "../../src/model/huggingface.c")) as file:
-        return sorted(set(re.findall(r'RECIPE_%s\("(\w+)"' % kind, file.read())))
+    """Keys of RECIPE_INT and the like in the tables of the reader."""
+    found = set()
+    for name in ("huggingface", "huggingface_branches", "huggingface_loops"):
+        with open(os.path.join(HERE, "../../src/model/%s.c" % name)) as file:
+            found.update(re.findall(r'(?:RECIPE|LOOP)_%s\("(\w+)"' % kind, file.read()))
+    return sorted(found)
 
 
 def shallow(kind):
@@ -50,6 +58,7 @@ def shallow(kind):
     depths = {key: 4 for key in DEPTHS if isinstance(getattr(config, key, None), int)}
     if (getattr(config, "num_kv_shared_layers", None) or 0) >= 4:  # of more layers than these
         depths["num_kv_shared_layers"] = 1
+    depths.update(OF_FOUR.get(kind, {}))
     return kind, depths, type(config)(**depths)
 
 

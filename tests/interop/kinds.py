@@ -35,6 +35,7 @@ GEMMA = dict(LLAMA, head_dim=16)
 MAMBA = {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 128, "state_size": 8}
 BERT = dict(PLAIN, is_decoder=True)
 
+ZAMBA2 = {"hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4, "vocab_size": 128, "mamba_d_state": 16}
 GEMMA4 = dict(LLAMA, head_dim=16, global_head_dim=32, num_hidden_layers=12, hidden_size_per_layer_input=8,
               vocab_size_per_layer_input=128)
 
@@ -146,6 +147,14 @@ KINDS = [
     ("dory", dict(LLAMA, num_hidden_layers=6, n_input_layers=1, n_output_layers=2, head_dim=16)),
     ("dory", dict(LLAMA, num_hidden_layers=5, n_input_layers=2, n_output_layers=0, n_recurrent_loops=4, head_dim=24,
                   mlp_bias=True, layer_types=["full_attention"] * 4 + ["sliding_attention"])),
+    ("zamba", dict(LLAMA, num_hidden_layers=8, num_key_value_heads=4, attn_layer_offset=1, attn_layer_period=2)),
+    ("zamba", dict(LLAMA, attention_head_dim=24, n_mamba_heads=4, mamba_d_state=8, mamba_dt_rank=6, mamba_d_conv=3,
+                   mamba_expand=3, mamba_proj_bias=True, mamba_conv_bias=False,
+                   layers_block_type=["hybrid", "linear_attention", "hybrid", "mamba"])),
+    ("zamba2", dict(ZAMBA2, layers_block_type=["mamba", "hybrid"] * 3)),
+    ("zamba2", dict(ZAMBA2, layers_block_type=["hybrid"] * 5 + ["linear_attention"], num_mem_blocks=2, adapter_rank=6,
+                    use_shared_attention_adapter=True, use_mem_rope=True, add_bias_linear=True, n_mamba_heads=4,
+                    mamba_ngroups=2, intermediate_size=96)),
     ("hrm_text", dict(PLAIN, head_dim=16)),
     ("hrm_text", dict(PLAIN, num_hidden_layers=2, head_dim=24, H_cycles=3, L_cycles=1, L_bp_cycles=[1],
                       attention_bias=True, mlp_bias=True)),
