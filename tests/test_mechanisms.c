@@ -365,6 +365,31 @@ START_TEST(distances)
 }
 END_TEST
 
+#define JETMOE(keys) DECODER("jetmoe", ",\"kv_channels\":16,\"num_local_experts\":8" keys)
+
+/* Each expert that a token visits has queries for all keys, and brings what they give back; others are held. */
+START_TEST(experts_of_attention)
+{
+  g_autoptr(Model) three = parsed(JETMOE(",\"num_experts_per_tok\":3"));
+  gint64 expert = 2 * 64 * 32;
+  double flops[3] = { 0, 0, 0 };
+  Planned f;
+
+  setup(&f, JETMOE(""), 1);
+  ck_assert_int_eq(block(f.model, 0)->attention.heads, 2 * 2);
+  ck_assert_int_eq(three->params, f.model->params);
+  ck_assert_int_eq(block(three, 0)->active_params - block(f.model, 0)->active_params, expert + 3 * 64 * 96);
+  ck_assert_int_eq(counted_ops(&f, 1, "expert queries", &flops[0]), 1);
+  ck_assert_double_eq(flops[0], 2.0 * 2 * 128 * 64 * 32);
+  ck_assert_int_eq(counted_ops(&f, 1, "expert outputs", &flops[1]), 1);
+  ck_assert_double_eq(flops[1], flops[0]);
+  ck_assert_int_eq(counted_ops(&f, 1, "attention", &flops[2]), 1);
+  ck_assert_double_eq(flops[2], 2.0 * 4 * 128 * 128 * (16 + 16));
+  ck_assert_double_eq(moved(&f, 1, "queries to tokens", FALSE), 3 * 2.0 * 2 * 128 * 32);
+  planned_clear(&f);
+}
+END_TEST
+
 /* What reads tokens of other ranks' parts in another way than attention does. */
 START_TEST(parts_of_sequences)
 {
@@ -398,6 +423,7 @@ START_TEST(named)
     { DOTS3(""), "norms of rotated keys alone" },
     { M3(""), NULL },
     { INKLING(""), "d_rel" },
+    { JETMOE(""), "experts of attention" },
     { DECODER("xmod", ""), "adapter_reduction_factor" },
     { LONGCAT(",\"num_layers\":2"), "zero_expert_num" },
     { LONGCAT(",\"num_layers\":2,\"zero_expert_num\":0"), "two blocks a layer" },
@@ -484,4 +510,4 @@ END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
           chosen_blocks, recurrences, own_names, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
-          global_tokens, adapters_of_languages, distances, parts_of_sequences, named, refused_keys)
+          global_tokens, adapters_of_languages, distances, experts_of_attention, parts_of_sequences, named, refused_keys)

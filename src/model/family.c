@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-static const FamilyRows *const tables[] = {&family_decoders, &family_hybrids, &family_reusing, &family_encoders};
+static const FamilyRows *const tables[] = {&family_decoders, &family_attentions, &family_hybrids, &family_reusing,
+                                           &family_encoders};
 
 /* The families of all tables, one after the other; NULL behind the last one. */
 static const Family *family_at(gsize i)
@@ -34,7 +35,6 @@ static const struct {
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
-  {"jetmoe", "experts of attention (kv_channels), which have no cost here"},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},
   {"cpmant", "tables of prompts and segments (prompt_types), which are not counted"},
   {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},

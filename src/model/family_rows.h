@@ -11,7 +11,7 @@ typedef struct {
   gsize n;
 } FamilyRows;
 
-extern const FamilyRows family_decoders, family_hybrids, family_reusing, family_encoders;
+extern const FamilyRows family_decoders, family_attentions, family_hybrids, family_reusing, family_encoders;
 
 /* LayerNorm, two matrices, biases everywhere. */
 #define GPT \

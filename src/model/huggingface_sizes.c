@@ -270,10 +270,28 @@ static gboolean read_languages(const RecipeSource *source, Recipe *r, GError **e
   return TRUE;
 }
 
+/* JetMoE's names; heads are those of keys for each expert that a token visits. */
+static gboolean read_attention_experts(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField own[] = {
+    RECIPE_INT("kv_channels", head_dim, 1, MAX_HEAD_DIM), RECIPE_REAL("aux_loss_coef", balance_loss, 0, 1e6),
+  };
+
+  if (!r->attention_experts)
+    return TRUE;
+  if (!json_read_foreign(source->doc, source->object, own, G_N_ELEMENTS(own), r, error))
+    return FALSE;
+  r->heads = (int)MIN((gint64)r->kv_heads * r->experts_per_token, MAX_HEADS);
+  return r->heads == r->kv_heads * r->experts_per_token ||
+         source_error(source, offsetof(Recipe, kv_heads), error, "at most %d heads for all experts of a token",
+                      MAX_HEADS);
+}
+
 gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *r, GError **error)
 {
   return read_full(source, r, error) && read_latent_windows(source, r, error) && read_sharing(source, r, error) &&
          read_blocks(source, r, error) && read_sparse_gates(source, r, error) &&
          read_both_sides(source, r, error) && read_languages(source, r, error) &&
+         read_attention_experts(source, r, error) &&
          read_local_layers(source, r, error);
 }

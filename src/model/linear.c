@@ -116,6 +116,7 @@ static const char *own_mechanism(const LayerSpec *spec)
 {
   const struct { gboolean has; const char *key; } keys[] = {
     { spec->attention.differential, "lambda_std_dev" },
+    { spec->attention.experts > 0, "experts of attention" },
     { spec->attention.masked, "keep_window_size" },
     { spec->linear.kind == LINEAR_MLSTM && spec->linear.heads, "qk_dim_factor" },
     { spec->linear.kind == LINEAR_RG_LRU && spec->linear.heads, "lru_width" },

@@ -72,6 +72,9 @@ typedef struct {
                                   that all see, go through (LED); no token is such a one here */
   int rel_dim, rel_extent; /* width of what each head makes of a query for biases by distance, and distances that have
                               one (Inkling); 0 = none */
+  int experts, experts_per_token; /* each makes queries for all heads of keys, and hidden values of what these give; a
+                                     token visits so many, as many times kv_heads are its heads (JetMoE, Shen et al.
+                                     2024, arXiv 2404.07413); 0 = none */
   int conv;            /* tokens that a convolution of keys and of values sees, 0 = there is none */
   gboolean inner_norm; /* a norm of what the heads give, before the projection */
   gboolean unit_scales; /* weights for each value of all heads multiply queries and gates, and that norm has none (nGPT,
@@ -153,6 +156,7 @@ typedef struct {
   gboolean scaled;       /* what it gives, or what the router does, is multiplied by a number that is a weight */
   gboolean sparse_gate;  /* gates below a bound that follows from their mean and deviation are zeros (Gemma 3n) */
   gboolean gated_output; /* what it gives is multiplied by a sigmoid of as many values of its input (RWKV) */
+  gboolean sum_bias;     /* a bias of what all experts give (JetMoE) */
   gboolean inner_norm;   /* a norm of what the last matrix reads */
   gboolean unit_scales;  /* weights for each value multiply gate and up, and that norm has none (nGPT) */
   gboolean router_bias;
@@ -335,6 +339,9 @@ static inline int norm_vectors(const Model *m)
 
 /* Values of keys and values that the projection makes. */
 gint64 attention_made_keys(const Attention *attention);
+
+/* Weights of one expert of attention. */
+gint64 attention_expert_params(const Attention *attention, gint64 hidden);
 
 /* Values that the projection makes for a gate; weights of the norms of queries and keys. */
 gint64 attention_gate(const Attention *attention);

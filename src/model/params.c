@@ -82,6 +82,19 @@ static Weights latent_qkv(const Attention *a, gint64 hidden)
   return sum(sum(sum(q, kv), indexer_weights(a, hidden)), linear(1, hidden, gate, FALSE));
 }
 
+gint64 attention_expert_params(const Attention *a, gint64 hidden)
+{
+  return hidden * a->kv_heads * ((gint64)a->head_dim + a->v_head_dim);
+}
+
+/* Keys and values, a router, the experts that a token visits, and a bias of what they give. */
+static Weights expert_attention(const Attention *a, gint64 hidden)
+{
+  Weights w = linear(1, hidden, attention_made_keys(a) + a->experts, FALSE);
+
+  return sum(w, (Weights) { a->experts_per_token * attention_expert_params(a, hidden), hidden });
+}
+
 static Weights plain_qkv(const Attention *a, gint64 hidden)
 {
   gint64 out = (gint64)a->heads * ((gint64)a->head_dim + a->rel_dim) + attention_made_keys(a);
@@ -103,6 +116,8 @@ static Weights attention_weights(const Attention *a, gint64 read, gint64 hidden)
 {
   if (!a->heads)
     return (Weights){0};
+  if (a->experts)
+    return expert_attention(a, hidden);
   Weights w = a->kv_lora_rank ? latent_qkv(a, read) : plain_qkv(a, read);
   gint64 given = (gint64)a->heads * a->v_head_dim;
   w.rest += (gint64)a->rel_dim * a->rel_extent + a->conv * attention_made_keys(a);
@@ -140,7 +155,7 @@ static Weights router_weights(const FeedForward *f, gint64 hidden)
   Weights w = linear(1, hidden, (gint64)f->experts + f->idle + f->rated, f->router_bias);
   if (f->latent)
     w = sum(w, sum(linear(1, hidden, f->latent, f->bias), linear(1, f->latent, hidden, f->bias)));
-  w.rest += f->router_correction ? f->experts + f->idle : 0;
+  w.rest += (f->router_correction ? f->experts + f->idle : 0) + (f->sum_bias ? hidden : 0);
   w.matrix += f->shared_gate ? hidden : 0;
   if (f->shared_width)
     w = sum(w, mlp_weights(f, f->shared_width, hidden));
@@ -223,10 +238,11 @@ static void count_reused(const Model *m, LayerSpec *spec)
 
 static void count_block(const Model *m, LayerSpec *spec)
 {
+  const Attention *attention = &spec->attention;
   const FeedForward *f = &spec->ffn;
   Weights one = mlp_weights(f, f->width, f->latent ? f->latent : m->hidden);
   Weights w =
-    sum(attention_weights(&spec->attention, (spec->branch ? 2 : 1) * (gint64)m->hidden, m->hidden),
+    sum(attention_weights(attention, (spec->branch ? 2 : 1) * (gint64)m->hidden, m->hidden),
         attention_weights(&spec->cross, m->hidden, m->hidden));
   w = sum(w, linear_weights(&spec->linear, m->hidden));
   w = sum(w, low_rank_weights(m, spec));
@@ -250,7 +266,8 @@ static void count_block(const Model *m, LayerSpec *spec)
   spec->active_params = spec->matrix_params + w.rest + visited * one.rest;
   spec->params =
     spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest) +
-    (spec->adapter ? m->languages - 1 : 0) * (adapter.matrix + adapter.rest);
+    (spec->adapter ? m->languages - 1 : 0) * (adapter.matrix + adapter.rest) +
+    (attention->experts - attention->experts_per_token) * attention_expert_params(attention, m->hidden);
   if (spec->reused)
     count_reused(m, spec);
 }

@@ -174,6 +174,7 @@ typedef struct {
   gboolean gate_of_head;   /* or by one a head */
   gboolean gate_bias, gate_of_latent;
   gboolean differential;
+  gboolean attention_experts; /* a family whose attention has as many experts as its feed-forward */
   int mask_keep;           /* of a family whose masks depend on values */
   gboolean norm_gates;     /* of a family whose norms before attention and experts are gated, */
   int norm_rank;           /* through a bottleneck */

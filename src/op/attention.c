@@ -455,6 +455,10 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
   build_params(b, a->extra_params / b->tp + a->whole_params);
   if (a->global_projections)
     build_params(b, (b->hidden + 1) * (a->heads * a->head_dim + attention_made_keys(a)) / b->tp);
+  if (a->experts) {
+    build_expert_outputs(b);
+    return;
+  }
   apply_gate(b);
   if (a->gate_bias)
     build_params(b, local_heads(b));
@@ -484,7 +488,9 @@ static void add_gradients(Build *b)
 
 void build_attention(Build *b)
 {
-  if (b->attention->kv_lora_rank)
+  if (b->attention->experts)
+    build_expert_queries(b);
+  else if (b->attention->kv_lora_rank)
     project_latent(b);
   else
     project_grouped(b);

@@ -178,6 +178,8 @@ void build_head(Build *b);
 void build_mtp(Build *b);
 
 /* Parts of a block. */
+void build_expert_queries(Build *b); /* of attention by experts: before the core, and behind it */
+void build_expert_outputs(Build *b);
 void build_branch(Build *b);
 void build_linear_norm(Build *b);
 void build_attention(Build *b);

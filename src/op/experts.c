@@ -21,7 +21,7 @@ static void router(Build *b, double rows)
                               .split = LINEAR_REPLICATED });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_enter(b, MODULE_MOE);
-  build_params(b, f->router_correction ? f->experts + f->idle : 0);
+  build_params(b, (f->router_correction ? f->experts + f->idle : 0) + (f->sum_bias ? b->hidden : 0));
   if (f->latent) /* of the router's input, once a token */
     build_linear(b, &(Linear) { .name = "latent down", .in = b->hidden, .out = f->latent, .batch = 1, .rows = rows,
                                 .bias = f->bias, .saved = b->bytes * rows * b->hidden, .split = LINEAR_REPLICATED,

@@ -155,6 +155,8 @@ KINDS = [
     ("zamba2", dict(ZAMBA2, layers_block_type=["hybrid"] * 5 + ["linear_attention"], num_mem_blocks=2, adapter_rank=6,
                     use_shared_attention_adapter=True, use_mem_rope=True, add_bias_linear=True, n_mamba_heads=4,
                     mamba_ngroups=2, intermediate_size=96)),
+    ("jetmoe", dict(LLAMA, kv_channels=16, num_local_experts=4)),
+    ("jetmoe", dict(LLAMA, kv_channels=24, num_local_experts=8, num_experts_per_tok=3, tie_word_embeddings=False)),
     ("hrm_text", dict(PLAIN, head_dim=16)),
     ("hrm_text", dict(PLAIN, num_hidden_layers=2, head_dim=24, H_cycles=3, L_cycles=1, L_bp_cycles=[1],
                       attention_bias=True, mlp_bias=True)),
