@@ -390,12 +390,59 @@ START_TEST(experts_of_attention)
 }
 END_TEST
 
+#define ROC(keys)                                                                                                \
+  DECODER("roc_bert", ",\"shape_vocab_size\":48,\"shape_embed_dim\":24,\"pronunciation_vocab_size\":32,"            \
+          "\"pronunciation_embed_dim\":16" keys)
+
+/* Sounds and shapes are joined to tokens and projected with them, those that are enabled; all are held. */
+START_TEST(tables_beside_tokens)
+{
+  g_autoptr(Model) sounds = parsed(ROC(",\"enable_shape\":false"));
+  double flops = 0;
+  Planned f;
+
+  setup(&f, ROC(""), 1);
+  ck_assert_int_eq(f.model->params - sounds->params, 24 * 64);
+  counted_ops(&f, 0, "table projection", &flops);
+  ck_assert_double_eq(flops, 2.0 * 128 * (64 + 24 + 16) * 64);
+  ck_assert_double_eq(moved(&f, 0, "beside tokens", FALSE), 2 * 2.0 * 128 * (24 + 16));
+  planned_clear(&f);
+}
+END_TEST
+
+#define CPM(keys)                                                                                                \
+  "{\"model_type\":\"cpmant\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,\"dim_head\":16," \
+  "\"dim_ff\":96,\"vocab_size\":128,\"prompt_types\":2,\"segment_types\":3,\"position_bias_num_buckets\":16" keys "}"
+
+/* Prompts are tokens of all blocks, of scores and of what stages hand on, but not of the head. */
+START_TEST(prompts)
+{
+  double flops[3] = { 0, 0, 0 };
+  Planned f;
+
+  setup(&f, CPM(",\"prompt_length\":16"), 1);
+  ck_assert_int_eq(model_layer(f.model, 0)->params, (128 + 2 * 16 + 3) * 64);
+  ck_assert_int_eq(block(f.model, 0)->params - block(f.model, 1)->params, (16 + 3 * 3) * 4);
+  counted_ops(&f, 1, "feed-forward down", &flops[0]);
+  ck_assert_double_eq(flops[0], 2.0 * (128 + 16) * 64 * 96);
+  counted_ops(&f, 1, "attention", &flops[1]);
+  ck_assert_double_eq(flops[1], 2.0 * 4 * (128 + 16) * (128 + 16) * (16 + 16));
+  counted_ops(&f, 3, "logits", &flops[2]);
+  ck_assert_double_eq(flops[2], 2.0 * 128 * 64 * 128);
+  ck_assert_double_eq(op_boundary_bytes_at(f.model, PASSES(&f.plan), 2), 2.0 * (128 + 16) * 64);
+  ck_assert_double_eq(model_flops(f.model, 128), 6.0 * 144 * 2 * (4 * 64 * 64 + 3 * 64 * 96) +
+                                                     2 * 12.0 * 144 * 144 * 64 + 6.0 * 128 * 64 * 128);
+  planned_clear(&f);
+}
+END_TEST
+
 /* What reads tokens of other ranks' parts in another way than attention does. */
 START_TEST(parts_of_sequences)
 {
   static const struct { const char *text, *what; } cases[] = {
     { DECODER("doge", ""), "masks that depend on values" },
     { INKLING(""), "convolutions over tokens" },
+    { CPM(""), "prompts before each sequence" },
     { M3(",\"layer_types\":" SPARSE), "an indexer that chooses keys" },
   };
   Planned f;
@@ -424,6 +471,8 @@ START_TEST(named)
     { M3(""), NULL },
     { INKLING(""), "d_rel" },
     { JETMOE(""), "experts of attention" },
+    { ROC(""), "tables beside tokens" },
+    { CPM(""), "prompt_length" },
     { DECODER("xmod", ""), "adapter_reduction_factor" },
     { LONGCAT(",\"num_layers\":2"), "zero_expert_num" },
     { LONGCAT(",\"num_layers\":2,\"zero_expert_num\":0"), "two blocks a layer" },
@@ -497,6 +546,8 @@ static const char *const not_counted[][2] = {
     "f: altup_num_inputs: 1: expected an integer from 2, as weights that predict one stream alone are not counted" },
   { STACKS("pegasus_x", ",\"num_global_tokens\":0"),
     "f: num_global_tokens: 0: expected an integer from 1, as norms of no tokens are not counted" },
+  { ROC(",\"concat_input\":false"),
+    "f: hidden_size: 64: expected 24 as shape_embed_dim, whose rows are added to tokens'" },
   { HYV4(",\"mtp_num_layers\":1"),
     "f: mtp_num_layers: 1: expected 0 in a model with several streams of hidden states" },
 };
@@ -510,4 +561,5 @@ END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
           chosen_blocks, recurrences, own_names, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
-          global_tokens, adapters_of_languages, distances, experts_of_attention, parts_of_sequences, named, refused_keys)
+          global_tokens, adapters_of_languages, distances, experts_of_attention, tables_beside_tokens,
+          prompts, parts_of_sequences, named, refused_keys)

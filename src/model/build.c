@@ -196,6 +196,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   spec.side = r->side;
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
   spec.global_tokens = stack->encoder ? r->global_tokens : 0;
+  spec.prompts = r->prompts;
   spec.adapter = r->adapter_reduction ? r->hidden / r->adapter_reduction : 0;
   spec.conv = r->conv;
   spec.laurel = r->laurel;
@@ -271,7 +272,8 @@ static void add_mtp(Model *m, const Recipe *r, const Stack *stack)
 static void add_layers(Model *m, const Recipe *r)
 {
   gboolean two = r->encoder_layers > 0;
-  LayerSpec embedding = {.kind = LAYER_EMBEDDING, .norms = r->embedding_norm ? 1 : 0, .encoder = two};
+  LayerSpec embedding = {.kind = LAYER_EMBEDDING, .norms = r->embedding_norm ? 1 : 0, .encoder = two,
+                         .prompts = r->prompts};
   LayerSpec head = {.kind = LAYER_HEAD, .norms = r->final_norm ? 1 : 0};
   Stack encoder = {.blocks = r->encoder_layers, .encoder = TRUE};
   Stack decoder = {.blocks = r->layers, .cross = two, .causal = !r->bidirectional};
@@ -310,6 +312,11 @@ static Model *model_new(Recipe *r)
     .languages = r->adapter_reduction ? r->languages : 0,
     .entry_rows = learned ? r->entry_positions : 0,
     .global_rows = r->global_tokens,
+    .beside = { r->beside[0], r->beside[1] },
+    .beside_joined = r->beside_joined,
+    .beside_read = r->beside_read,
+    .prompts = r->prompts,
+    .prompt_rows = r->prompt_rows,
     .position_offset = learned ? r->extra_rows + r->first_position : 0,
     .patch = r->patch,
     .channels = r->channels,

@@ -100,6 +100,16 @@ static void derive_switch(Recipe *r)
   r->sparse_step = 1;
 }
 
+/* A bias for each pair of segments beside those by distance; tokens' segments have a table, prompts kinds. Its class
+ * has a head apart, whatever its file says. */
+static void derive_cpmant(Recipe *r)
+{
+  r->tied = FALSE;
+  r->buckets += r->segments * r->segments;
+  r->token_types = r->segments;
+  r->prompt_rows *= r->prompts;
+}
+
 static void derive_vit(Recipe *r)
 {
   r->vocab = 0;
@@ -135,6 +145,14 @@ static void derive_vit(Recipe *r)
 
 static const Family rows[] = {
   {"bert", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"roc_bert",
+   {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE, .has_beside = TRUE, .beside_joined = TRUE,
+    .beside = {{24858, 512}, {910, 768}}}},
+  {"cpmant", /* whose positions are bounded by no table: the distances that it tells apart */
+   {.norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE, .bidirectional = TRUE, .head_dim = 128,
+    .position_kind = POSITIONS_RELATIVE, .positions = 2048, .buckets = 512, .segments = 32, .prompts = 32,
+    .prompt_rows = 32},
+   derive_cpmant},
   {"megatron-bert", {BERT(512, 2), .final_norm = TRUE}},
   {"roberta", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
   {"ernie", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},

@@ -30,8 +30,8 @@ static const struct {
   const char *what, *families;
 } unread[] = {
   {"tie_word_embeddings", TRUE, "a second bias before the logits",
-   "bert bert-generation big_bird camembert data2vec-text ernie megatron-bert roberta roberta-prelayernorm roformer "
-   "xlm-roberta xlm-roberta-xl xmod"},
+   "bert bert-generation big_bird camembert data2vec-text ernie megatron-bert roberta roberta-prelayernorm roc_bert "
+   "roformer xlm-roberta xlm-roberta-xl xmod"},
   {"tie_word_embeddings", FALSE, "a shared table of a class that has none",
    "bailing_hybrid inkling_text kimi_linear nemotron_h rembert xlstm"},
   {"tie_word_embeddings", TRUE, "a branch of each layer's own", "zamba zamba2"},

@@ -400,5 +400,5 @@ gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError *
          read_attending(source, r, error) && read_rank(source, r, error) && read_state_heads(source, r, error) &&
          read_tokens_before(source, r, error) && read_delta(source, r, error) &&
          huggingface_read_sizes(source, r, error) && huggingface_read_loops(source, r, error) &&
-         huggingface_read_branches(source, r, error);
+         huggingface_read_branches(source, r, error) && huggingface_read_tables(source, r, error);
 }

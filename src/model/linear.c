@@ -121,6 +121,7 @@ static const char *own_mechanism(const LayerSpec *spec)
     { spec->linear.kind == LINEAR_MLSTM && spec->linear.heads, "qk_dim_factor" },
     { spec->linear.kind == LINEAR_RG_LRU && spec->linear.heads, "lru_width" },
     { spec->attention.global_projections, "attention_window" },
+    { spec->prompts > 0, "prompt_length" },
     { spec->global_tokens > 0, "num_global_tokens" },
     { spec->adapter > 0, "adapter_reduction_factor" },
     { spec->attention.rel_dim > 0, "d_rel" },
@@ -148,6 +149,8 @@ const char *model_own_mechanism(const Model *m)
 {
   if (m->streams > 1)
     return m->stream_kind == STREAMS_ALTUP ? "altup_num_inputs" : "hc_mult";
+  if (m->beside[0].rows || m->beside[1].rows)
+    return "tables beside tokens";
   for (int i = 0; i < m->n_specs; i++)
     if (own_mechanism(&m->specs[i]))
       return own_mechanism(&m->specs[i]);
@@ -162,6 +165,7 @@ const char *spec_across_parts(const LayerSpec *spec)
          : a->masked             ? "masks that depend on values"
          : a->conv || spec->conv ? "convolutions over tokens"
          : a->rel_dim            ? "biases by distance"
+         : spec->prompts         ? "prompts before each sequence"
                                  : NULL;
 }
 

@@ -181,6 +181,7 @@ typedef struct {
                                  (X-MOD); 0 = none */
   int global_tokens;          /* that go along with each sequence, see all of it and are seen by all, behind a norm of
                                  their own (PEGASUS-X); 0 = none */
+  int prompts;                /* of Model, in the embedding and blocks */
   int conv;                   /* tokens that a convolution of what attention gives, and of what the feed-forward gives,
                                  sees (Inkling); 0 = there is none */
   int laurel;                 /* rank of a product past attention that is normed and added to what it gives (Gemma 3n);
@@ -216,6 +217,11 @@ typedef enum {
                     it became (alternating updates, Baykal et al. 2023, arXiv 2301.13310) */
 } StreamKind;
 
+/* A table of what is looked up beside tokens: their sounds, their shapes (RoCBERT, Su et al. 2022). */
+typedef struct {
+  int rows, width;
+} TokenTable;
+
 /* How rotary positions are stretched for texts longer than a model was first trained on. Costs nothing. */
 typedef struct {
   const char *kind; /* as Hugging Face files name it: "llama3", "yarn"; interned, NULL = they are not */
@@ -242,6 +248,12 @@ typedef struct {
   int position_rows; /* rows of the learned position table, 0 = none */
   int entry_rows;      /* of the decoder's own, if others than of the encoder's */
   int global_rows;     /* of a table of tokens that go along with each sequence */
+  TokenTable beside[2]; /* rows = 0: there is none */
+  gboolean beside_joined; /* rows of these are not added to tokens' but joined, and projected to hidden, of which */
+  int beside_read;        /* so many values are read: tables may be held that are not */
+  int prompts;         /* learned tokens before each sequence, which all see, in all blocks but not in the head
+                          (CPM-Ant) */
+  int prompt_rows;     /* of their table */
   int position_offset; /* of these, before that of a sequence's first token (OPT, BART, RoBERTa) */
   int streams;     /* of hidden states that go from block to block */
   StreamKind stream_kind;

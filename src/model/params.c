@@ -295,6 +295,16 @@ static Weights side_weights(const Model *m)
   return w;
 }
 
+/* Tables beside tokens, and what their rows are projected by. */
+static Weights beside_weights(const Model *m)
+{
+  Weights w = m->beside_joined ? linear(1, (gint64)m->hidden + m->beside_read, m->hidden, TRUE) : (Weights) { 0 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(m->beside); i++)
+    w.rest += (gint64)m->beside[i].rows * m->beside[i].width;
+  return w;
+}
+
 static void count_embedding(const Model *m, LayerSpec *spec)
 {
   gint64 table = (gint64)(m->encoder_vocab ? m->encoder_vocab : m->vocab) * m->embed_dim;
@@ -306,7 +316,8 @@ static void count_embedding(const Model *m, LayerSpec *spec)
     w.rest += m->hidden; /* the class token */
   if (m->embed_dim != m->hidden)
     w = sum(w, linear(1, m->embed_dim, m->hidden, m->narrow_embedding));
-  w.rest += ((gint64)m->position_rows + m->token_types + m->global_rows) * width;
+  w.rest += ((gint64)m->position_rows + m->token_types + m->global_rows + m->prompt_rows) * width;
+  w = sum(w, beside_weights(m));
   w.rest += table;
   if (m->rotary_rows)
     w.rest += (gint64)m->rotary_rows * model_attending(m)->attention.head_dim;
@@ -436,7 +447,7 @@ static double of_all_layers(const Model *m, LayerFlops of, int seq, int decoder_
 
   for (int i = 0; i < m->n_layers; i++) {
     const LayerSpec *spec = model_layer(m, i);
-    flops += passed(spec) * of(m, spec, spec->encoder ? seq : decoder_seq, seq);
+    flops += passed(spec) * of(m, spec, (spec->encoder ? seq : decoder_seq) + spec->prompts, seq);
   }
   return flops;
 }

@@ -76,6 +76,12 @@ typedef struct {
   int entry_positions; /* of the decoder, if others than of the encoder */
   int global_tokens;  /* as of model.h, of the encoder's blocks */
   gboolean global_projections; /* likewise */
+  gboolean has_beside; /* a family with tables beside tokens, as of model.h: */
+  TokenTable beside[2];
+  gboolean beside_joined;
+  int beside_read;
+  int segments;       /* between which, and inside of which by buckets, attention has biases, of a family with */
+  int prompts, prompt_rows; /* as of model.h; the second by kinds of them, times the first */
   int adapter_reduction; /* of hidden to the width of an adapter; 0 = none */
   int languages;      /* of model.h */
   int global_batch_size;
@@ -263,6 +269,9 @@ gboolean recipe_has(const Recipe *recipe, guint parts); /* whether any layer has
 /* Of the same: how many layers it has, and in which order tokens go through them, of families with loops. */
 gboolean huggingface_count_loops(const RecipeSource *source, Recipe *recipe, GError **error);
 gboolean huggingface_read_loops(const RecipeSource *source, Recipe *recipe, GError **error);
+
+/* Of the same: tables of what stands beside tokens or before them. */
+gboolean huggingface_read_tables(const RecipeSource *source, Recipe *recipe, GError **error);
 
 /* Of the same: layers with branches. */
 gboolean huggingface_read_branches(const RecipeSource *source, Recipe *recipe, GError **error);

@@ -96,6 +96,32 @@ void build_entry_embedding(Build *b)
   b->work->deferred_bytes += b->rows * b->hidden * b->bytes;
 }
 
+/* What is looked up beside tokens, whole on every tensor-parallel rank: joined to their rows and projected with them,
+ * or added. */
+static void build_beside(Build *b)
+{
+  const Model *m = b->model;
+  double joined = b->bytes * b->tokens * (b->hidden + m->beside_read);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(m->beside); i++) {
+    double bytes = b->bytes * b->tokens * m->beside[i].width;
+    if (m->beside[i].rows)
+      build_table(b, m->beside[i].rows, m->beside[i].width);
+    if (m->beside[i].rows && !m->beside_joined)
+      add_table(b, "beside tokens", m->beside[i].rows);
+    else if (m->beside[i].rows && m->beside_read)
+      build_stream(b, &(Stream) { .name = "beside tokens", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                                  .backward_bytes = 3 * bytes, .backward_kernels = 2, .weights = TRUE });
+  }
+  if (!m->beside_joined)
+    return;
+  build_stream(b, &(Stream) { .name = "join tables", .forward_bytes = 2 * joined, .forward_kernels = 1,
+                              .backward_bytes = 2 * joined, .backward_kernels = 1 });
+  build_linear(b, &(Linear) { .name = "table projection", .in = b->hidden + m->beside_read, .out = b->hidden,
+                              .batch = 1, .rows = b->tokens, .bias = TRUE, .saved = joined,
+                              .split = LINEAR_REPLICATED });
+}
+
 /* All layers' own embeddings: looked up, and a projection of the tokens' embedding normed and added. */
 static void build_sides(Build *b)
 {
@@ -128,11 +154,14 @@ void build_embedding(Build *b)
   double gathered = b->tokens * width * b->bytes, rows = b->rows * b->hidden * b->bytes;
 
   look_up(b);
+  build_beside(b);
   add_to_tokens(b);
   b->work->deferred_bytes += rows;
   build_table(b, op_embedding_rows(m, b->passes) / table_parts(b), width);
   if (m->global_rows)
     build_table(b, m->global_rows, b->hidden);
+  if (m->prompt_rows)
+    build_table(b, m->prompt_rows, b->hidden);
   if (m->rotary_rows)
     build_params(b, (double)m->rotary_rows * model_attending(m)->attention.head_dim);
   build_params(b, m->initial_state ? m->hidden : 0);

@@ -69,7 +69,7 @@ double op_tied_bytes(const Model *model, const Layout *l)
 
 double op_boundary_bytes(const Model *model, const PassLayout *p)
 {
-  return row_bytes(model, p, stream_tokens(p, TRUE));
+  return row_bytes(model, p, stream_tokens(p, TRUE) + (double)p->micro_batch * model->prompts);
 }
 
 double op_encoder_bytes(const Model *model, const PassLayout *p)
@@ -85,7 +85,8 @@ double op_boundary_bytes_at(const Model *model, const PassLayout *p, int layer)
     return op_boundary_bytes(model, p) + row_bytes(model, p, along);
   if (layer == 1 + model->encoder_blocks)
     return op_boundary_bytes(model, p);
-  return row_bytes(model, p, stream_tokens(p, FALSE)) + op_encoder_bytes(model, p);
+  return row_bytes(model, p, stream_tokens(p, FALSE) + (double)p->micro_batch * model->prompts) +
+         op_encoder_bytes(model, p);
 }
 
 static void reverse(GArray *ops)
@@ -237,8 +238,8 @@ static void apply_recompute(LayerWork *work, const Build *b)
 /* But its groups and what the device decides. */
 static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes)
 {
-  double along = (double)passes->micro_batch * spec->global_tokens;
-  double tokens = stream_tokens(passes, spec->encoder) + along, seq = pass_seq(passes, spec->encoder);
+  double along = (double)passes->micro_batch * (spec->global_tokens + spec->prompts);
+  double tokens = stream_tokens(passes, spec->encoder) + along, seq = pass_seq(passes, spec->encoder) + spec->prompts;
 
   return (Build) {
     .work = work, .model = model, .spec = spec, .passes = passes, .attention = &spec->attention, .seq = seq,

@@ -43,7 +43,8 @@ SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "nu
 def read_keys(kind):
     """Keys of RECIPE_INT and the like in the tables of the reader."""
     found = set()
-    for name in ("huggingface", "huggingface_branches", "huggingface_loops", "huggingface_sizes"):
+    for name in ("huggingface", "huggingface_branches", "huggingface_loops", "huggingface_sizes",
+                 "huggingface_tables"):
         with open(os.path.join(HERE, "../../src/model/%s.c" % name)) as file:
             found.update(re.findall(r'(?:RECIPE|LOOP)_%s\("(\w+)"' % kind, file.read()))
     return sorted(found)

@@ -35,6 +35,8 @@ GEMMA = dict(LLAMA, head_dim=16)
 MAMBA = {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 128, "state_size": 8}
 BERT = dict(PLAIN, is_decoder=True)
 
+CPM = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 128, "dim_ff": 96,
+       "dim_head": 16, "prompt_types": 2, "prompt_length": 6, "segment_types": 3, "position_bias_num_buckets": 16}
 ZAMBA2 = {"hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4, "vocab_size": 128, "mamba_d_state": 16}
 GEMMA4 = dict(LLAMA, head_dim=16, global_head_dim=32, num_hidden_layers=12, hidden_size_per_layer_input=8,
               vocab_size_per_layer_input=128)
@@ -157,6 +159,13 @@ KINDS = [
                     mamba_ngroups=2, intermediate_size=96)),
     ("jetmoe", dict(LLAMA, kv_channels=16, num_local_experts=4)),
     ("jetmoe", dict(LLAMA, kv_channels=24, num_local_experts=8, num_experts_per_tok=3, tie_word_embeddings=False)),
+    ("roc_bert", dict(BERT, shape_vocab_size=48, shape_embed_dim=24, pronunciation_vocab_size=32,
+                      pronunciation_embed_dim=16)),
+    ("roc_bert", dict(BERT, shape_vocab_size=48, shape_embed_dim=24, pronunciation_vocab_size=32,
+                      pronunciation_embed_dim=16, enable_shape=False)),
+    ("roc_bert", dict(BERT, shape_vocab_size=48, shape_embed_dim=64, pronunciation_vocab_size=32,
+                      pronunciation_embed_dim=64, concat_input=False)),
+    ("cpmant", CPM), ("cpmant", dict(CPM, prompt_types=3, prompt_length=8, segment_types=4, dim_head=24)),
     ("hrm_text", dict(PLAIN, head_dim=16)),
     ("hrm_text", dict(PLAIN, num_hidden_layers=2, head_dim=24, H_cycles=3, L_cycles=1, L_bp_cycles=[1],
                       attention_bias=True, mlp_bias=True)),
