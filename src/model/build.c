@@ -24,7 +24,7 @@ static void add_layer(Model *m, const LayerSpec *spec)
 
 static int qk_norm_vectors(const Recipe *r)
 {
-  return r->bare_norms ? 0 : r->qk_norm_bias ? 2 : 1;
+  return r->bare_norms || r->conv_each ? 0 : r->qk_norm_bias ? 2 : 1;
 }
 
 static Attention attention_of(const Recipe *r, gboolean causal)
@@ -51,6 +51,8 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .gate_bias = r->gate_bias,
     .gate_of_latent = r->gate_of_latent,
     .differential = r->differential,
+    .conv_each = r->conv_each,
+    .conv_heads = r->conv_heads,
     .experts = r->attention_experts ? r->experts : 0,
     .experts_per_token = r->attention_experts ? r->experts_per_token : 0,
     .masked = r->mask_keep > 0,
@@ -106,6 +108,8 @@ static FeedForward sparse_of(const Recipe *r)
     .rated = r->rel_dim ? r->shared_experts : 0,
     .scaled = r->rel_dim > 0,
     .sum_bias = r->attention_experts,
+    .router_width = r->router_width,
+    .router_skips = r->router_width > 0,
     .groups = r->groups_per_token && r->groups_per_token < r->groups ? r->groups : 0,
     .groups_per_token = r->groups_per_token,
     .shared_width = r->shared_ffn,
@@ -196,6 +200,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   spec.side = r->side;
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
   spec.global_tokens = stack->encoder ? r->global_tokens : 0;
+  spec.ffn.router_carries = spec.ffn.router_width && i > 0;
   spec.prompts = r->prompts;
   spec.adapter = r->adapter_reduction ? r->hidden / r->adapter_reduction : 0;
   spec.conv = r->conv;
@@ -331,6 +336,8 @@ static Model *model_new(Recipe *r)
     .dropout = r->dropout > 0,
     .head_bias = r->head_bias,
     .logit_scales = r->unit_sphere,
+    .affine_residuals = r->conv_each > 0,
+    .router_state = r->router_width,
     .initial_state = r->loops == LOOPS_CYCLES,
     .output_norms = r->output_norms,
     .nope_interval = r->nope_interval,

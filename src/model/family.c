@@ -33,7 +33,6 @@ static const struct {
   const char *model_type, *reason;
 } others[] = {
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
-  {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},
   {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},

@@ -293,7 +293,7 @@ static gboolean read_rope(const RecipeSource *source, Recipe *r, GError **error)
     RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
   };
   const cJSON *object = json_get(source->object, "rope_parameters"), *before = json_get(source->object, "rope_scaling");
-  const cJSON *full = cJSON_IsObject(object) ? json_get(object, "full_attention") : NULL;
+  const cJSON *full = cJSON_IsObject(object) ? json_get(object, r->conv_each ? "hybrid" : "full_attention") : NULL;
 
   object = cJSON_IsObject(full) ? full : object;
   if (!read_rope_scaling(source, cJSON_IsObject(object) ? object : before, r, error))

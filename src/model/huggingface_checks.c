@@ -71,7 +71,7 @@ static const struct {
    "sarvam_mla exaone glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 "
    "gemma4_text gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text "
    "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge "
-   "dots3_note_text dots3_note hy_v4 recurrent_gemma gemma3n_text longcat_flash hrm_text"},
+   "dots3_note_text dots3_note hy_v4 recurrent_gemma gemma3n_text longcat_flash hrm_text zaya"},
   {"mlp_bias",
    "nemotron llama deepseek_v2 granite hyperclovax smollm3 seed_oss cwm iquestcoder internlm3 jais2 aria_text "
    "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba doge dory hrm_text"},
@@ -84,7 +84,7 @@ static const struct {
   {"use_qkv_bias",
    "sarvam_moe stablelm"},
   {"lm_head_bias",
-   "phimoe"},
+   "phimoe zaya"},
   {"decoder_bias",
    "modernbert-decoder"},
   {"norm_bias",

@@ -114,12 +114,14 @@ static gboolean refuse_layer_type(const JsonDoc *doc, const cJSON *item, int kno
   return json_error(doc, item, error, "one of %s", list->str);
 }
 
-/* What Inkling's files call them. */
+/* What files of Inkling and ZAYA call them. */
 static const char *usual_name(const Recipe *r, const char *name)
 {
-  if (r->rel_dim && g_str_equal(name, "hybrid"))
+  gboolean hybrids = r->rel_dim || r->conv_each;
+
+  if (hybrids && g_str_equal(name, "hybrid"))
     return type_names[0];
-  return r->rel_dim && g_str_equal(name, "hybrid_sliding") ? type_names[TYPE_SLIDING] : name;
+  return hybrids && g_str_equal(name, "hybrid_sliding") ? type_names[TYPE_SLIDING] : name;
 }
 
 static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError **error)

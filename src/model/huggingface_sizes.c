@@ -287,11 +287,29 @@ static gboolean read_attention_experts(const RecipeSource *source, Recipe *r, GE
                       MAX_HEADS);
 }
 
+/* ZAYA's convolutions, and its routers' states. */
+static gboolean read_convolutions(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField own[] = {
+    RECIPE_INT("cca_time0", conv_each, 1, MAX_CONV), RECIPE_INT("cca_time1", conv_heads, 1, MAX_CONV),
+    RECIPE_INT("router_hidden_size", router_width, 1, MAX_HIDDEN),
+  };
+
+  if (!r->conv_each)
+    return TRUE;
+  if (!json_read_foreign(source->doc, source->object, own, G_N_ELEMENTS(own), r, error))
+    return FALSE;
+  if (r->experts_per_token != 1)
+    return source_error(source, offsetof(Recipe, experts_per_token), error, "1, all that its class takes");
+  return (gint64)r->kv_heads * r->head_dim % 2 == 0 ||
+         source_error(source, offsetof(Recipe, head_dim), error, "an even number of values of all heads");
+}
+
 gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *r, GError **error)
 {
   return read_full(source, r, error) && read_latent_windows(source, r, error) && read_sharing(source, r, error) &&
          read_blocks(source, r, error) && read_sparse_gates(source, r, error) &&
          read_both_sides(source, r, error) && read_languages(source, r, error) &&
-         read_attention_experts(source, r, error) &&
+         read_attention_experts(source, r, error) && read_convolutions(source, r, error) &&
          read_local_layers(source, r, error);
 }

@@ -116,6 +116,7 @@ static const char *own_mechanism(const LayerSpec *spec)
 {
   const struct { gboolean has; const char *key; } keys[] = {
     { spec->attention.differential, "lambda_std_dev" },
+    { spec->attention.conv_each > 0, "cca_time0" },
     { spec->attention.experts > 0, "experts of attention" },
     { spec->attention.masked, "keep_window_size" },
     { spec->linear.kind == LINEAR_MLSTM && spec->linear.heads, "qk_dim_factor" },
@@ -163,7 +164,7 @@ const char *spec_across_parts(const LayerSpec *spec)
 
   return a->index_heads          ? "an indexer that chooses keys"
          : a->masked             ? "masks that depend on values"
-         : a->conv || spec->conv ? "convolutions over tokens"
+         : a->conv || spec->conv || a->conv_each ? "convolutions over tokens"
          : a->rel_dim            ? "biases by distance"
          : spec->prompts         ? "prompts before each sequence"
                                  : NULL;

@@ -75,6 +75,9 @@ typedef struct {
   int experts, experts_per_token; /* each makes queries for all heads of keys, and hidden values of what these give; a
                                      token visits so many, as many times kv_heads are its heads (JetMoE, Shen et al.
                                      2024, arXiv 2404.07413); 0 = none */
+  int conv_each, conv_heads; /* tokens that convolutions of queries and keys see, by values and then by heads; half of a
+                                token's values are made of the token before it, and weights of each head multiply normed
+                                keys (Figliolia et al. 2025, arXiv 2510.04476); 0 = there are none */
   int conv;            /* tokens that a convolution of keys and of values sees, 0 = there is none */
   gboolean inner_norm; /* a norm of what the heads give, before the projection */
   gboolean unit_scales; /* weights for each value of all heads multiply queries and gates, and that norm has none (nGPT,
@@ -156,6 +159,9 @@ typedef struct {
   gboolean scaled;       /* what it gives, or what the router does, is multiplied by a number that is a weight */
   gboolean sparse_gate;  /* gates below a bound that follows from their mean and deviation are zeros (Gemma 3n) */
   gboolean gated_output; /* what it gives is multiplied by a sigmoid of as many values of its input (RWKV) */
+  int router_width;      /* of a bottleneck of three layers that routes (ZAYA), 0 = one product does; */
+  gboolean router_carries; /* to what this reads its input in the layer before is added, times weights */
+  gboolean router_skips; /* a router knows one choice more, whose weight is none */
   gboolean sum_bias;     /* a bias of what all experts give (JetMoE) */
   gboolean inner_norm;   /* a norm of what the last matrix reads */
   gboolean unit_scales;  /* weights for each value multiply gate and up, and that norm has none (nGPT) */
@@ -270,6 +276,9 @@ typedef struct {
   gboolean dropout;        /* trained with dropout: masks are kept */
   gboolean head_bias;
   gboolean logit_scales;   /* weights for each token multiply the logits (nGPT) */
+  gboolean affine_residuals; /* what goes past a half of a block, and what that gives, have scales and biases each; the
+                                former is in wide numbers (ZAYA) */
+  int router_state;        /* width of what routers hand on from block to block */
   gboolean initial_state;  /* a vector of hidden width from which layers that come again start (HRM) */
   gboolean output_norms;   /* norms of what attention and feed-forward give, not of what they read (OLMo 2) */
   int nope_interval;       /* every n-th block turns no positions, 0 = all do */
@@ -322,10 +331,13 @@ static inline int model_positions(const Model *m)
   return m->position_rows ? m->position_rows - m->position_offset : m->rotary_rows;
 }
 
-/* Width of what goes from block to block. */
-static inline double model_stream_width(const Model *m)
+/* Bytes of a token that go from block to block, where a value has `value_bytes` unless they are wide. */
+static inline double model_stream_bytes(const Model *m, double value_bytes)
 {
-  return (double)m->streams * m->hidden;
+  double wide = MAX(sizeof(float), value_bytes);
+
+  return (double)m->streams * m->hidden * (m->affine_residuals ? wide : value_bytes) +
+         value_bytes * m->router_state;
 }
 
 /* Rows of the table of positions that the decoder of an encoder-decoder has. */

@@ -95,12 +95,22 @@ static Weights expert_attention(const Attention *a, gint64 hidden)
   return sum(w, (Weights) { a->experts_per_token * attention_expert_params(a, hidden), hidden });
 }
 
+/* Of queries and keys: of each value, then of each head's values, both with biases; a number of each head of keys. */
+static Weights convolution_weights(const Attention *a)
+{
+  gint64 convolved = ((gint64)a->heads + a->kv_heads) * a->head_dim;
+
+  if (!a->conv_each)
+    return (Weights) { 0 };
+  return (Weights) { convolved * a->head_dim * a->conv_heads, convolved * (a->conv_each + 2) + a->kv_heads };
+}
+
 static Weights plain_qkv(const Attention *a, gint64 hidden)
 {
   gint64 out = (gint64)a->heads * ((gint64)a->head_dim + a->rel_dim) + attention_made_keys(a);
   gboolean gate_bias = a->qkv_bias && !a->gate_of_head;
   Weights w = sum(linear(1, hidden, out, a->qkv_bias), linear(1, hidden, attention_gate(a), gate_bias));
-  return sum(w, indexer_weights(a, hidden));
+  return sum(sum(w, indexer_weights(a, hidden)), convolution_weights(a));
 }
 
 /* A number of each head's key from all values, and one more of each head. */
@@ -150,9 +160,20 @@ static Weights mlp_weights(const FeedForward *f, gint64 width, gint64 hidden)
   return f->gated_output ? sum(w, linear(1, hidden, hidden, FALSE)) : w;
 }
 
+/* To a narrow state, which is normed and goes through two layers; what the layer before had is added by weights. */
+static Weights routing_weights(const FeedForward *f, gint64 hidden, gint64 choices)
+{
+  gint64 width = f->router_width;
+  Weights layers = sum(linear(2, width, width, TRUE), linear(1, width, choices, FALSE));
+
+  layers.rest += width * (f->router_carries ? 2 : 1);
+  return sum(layers, linear(1, hidden, width, TRUE));
+}
+
 static Weights router_weights(const FeedForward *f, gint64 hidden)
 {
-  Weights w = linear(1, hidden, (gint64)f->experts + f->idle + f->rated, f->router_bias);
+  gint64 choices = (gint64)f->experts + f->idle + f->rated + f->router_skips;
+  Weights w = f->router_width ? routing_weights(f, hidden, choices) : linear(1, hidden, choices, f->router_bias);
   if (f->latent)
     w = sum(w, sum(linear(1, hidden, f->latent, f->bias), linear(1, f->latent, hidden, f->bias)));
   w.rest += (f->router_correction ? f->experts + f->idle : 0) + (f->sum_bias ? hidden : 0);
@@ -256,6 +277,7 @@ static void count_block(const Model *m, LayerSpec *spec)
   w = sum(w, adapter);
   w.matrix += 2 * ((gint64)spec->laurel + spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
   w.rest += ((gint64)spec->residual_scales + spec->shift_mixes) * m->hidden;
+  w.rest += m->affine_residuals ? 4 * (gint64)(spec_mixes(spec) + (f->width > 0)) * m->hidden : 0;
   int visited = f->experts ? f->experts_per_token : 1;
   if (f->experts)
     w = sum(w, router_weights(f, m->hidden));
@@ -323,7 +345,7 @@ static void count_embedding(const Model *m, LayerSpec *spec)
     w.rest += (gint64)m->rotary_rows * model_attending(m)->attention.head_dim;
   if (m->side)
     w = sum(w, side_weights(m));
-  w.rest += m->initial_state ? m->hidden : 0;
+  w.rest += (m->initial_state ? m->hidden : 0) + (m->affine_residuals ? 2 * (gint64)m->hidden : 0);
   w = sum(w, further_streams(m));
   spec->matrix_params = w.matrix;
   spec->params = spec->active_params = w.matrix + w.rest;

@@ -180,6 +180,8 @@ typedef struct {
   gboolean gate_of_head;   /* or by one a head */
   gboolean gate_bias, gate_of_latent;
   gboolean differential;
+  int conv_each, conv_heads; /* as of model.h; families with these have the rest of ZAYA's, */
+  int router_width;        /* and so wide bottlenecks of routers */
   gboolean attention_experts; /* a family whose attention has as many experts as its feed-forward */
   int mask_keep;           /* of a family whose masks depend on values */
   gboolean norm_gates;     /* of a family whose norms before attention and experts are gated, */

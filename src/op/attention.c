@@ -263,6 +263,8 @@ static void rotate(Build *b)
                                 .saved = b->bytes * elements });
     build_params(b, attention_norm_params(a) / (a->qk_norm_whole ? b->tp : 1));
   }
+  if (a->conv_each)
+    build_scales(b, "key scales", b->bytes * b->tokens * key_width(b), local_kv_heads(b), 1);
   if (a->unit_scales)
     build_scales(b, "query scale", b->bytes * b->tokens * query_width(b), query_width(b), 1);
   if (b->model->positions == POSITIONS_ROPE)
@@ -495,6 +497,7 @@ void build_attention(Build *b)
   else
     project_grouped(b);
   norm_rotated(b);
+  build_convolved_queries(b);
   build_wide_convolution(b, "key convolution", b->tokens, key_width(b) + value_width(b), b->attention->conv, 8);
   make_biases(b);
   rotate(b);

@@ -153,6 +153,10 @@ void build_mix_streams(Build *b);
 void build_join_streams(Build *b);
 void build_residual_sum(Build *b);
 
+/* The sum of both with scales and biases, in wide numbers; the embedding's rows by one of each, made wide. */
+void build_affine_residual(Build *b);
+void build_affine_embedding(Build *b);
+
 /* Of streams that are updated in turn: before a block, behind it, and what its side gives to the others. */
 void build_predict_streams(Build *b);
 void build_correct_streams(Build *b);
@@ -178,6 +182,7 @@ void build_head(Build *b);
 void build_mtp(Build *b);
 
 /* Parts of a block. */
+void build_convolved_queries(Build *b); /* queries, keys and values made of several tokens' */
 void build_expert_queries(Build *b); /* of attention by experts: before the core, and behind it */
 void build_expert_outputs(Build *b);
 void build_branch(Build *b);
@@ -205,6 +210,7 @@ void build_mlp(Build *b, const Mlp *mlp);
 void build_mlp_up(Build *b, const Mlp *mlp);   /* its two parts: up to the activation, */
 void build_mlp_down(Build *b, const Mlp *mlp); /* and the last product */
 void build_experts(Build *b);
+void build_router_state(Build *b, double rows); /* of routers that have one: what they choose by, of so many rows */
 
 /* The core of attention, `heads` of them on this device, where a sequence is
  * divided over the context-parallel ranks; `keys_bytes` of keys and values are

@@ -170,5 +170,6 @@ void build_embedding(Build *b)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,
                                 .rows = b->tokens, .saved = gathered, .split = LINEAR_REPLICATED,
                                 .bias = m->narrow_embedding });
+  build_affine_embedding(b);
   build_fork_streams(b);
 }

@@ -16,8 +16,13 @@ static void router(Build *b, double rows)
 
   b->captured = TRUE;
   b->dropped |= 1u << MODULE_LAYERNORM;
-  build_linear(b, &(Linear) { .name = "router", .in = b->hidden, .out = (double)f->experts + f->idle + f->rated,
-                              .batch = 1, .rows = rows, .bias = f->router_bias, .saved = b->bytes * b->rows * b->hidden,
+  if (f->router_width)
+    build_router_state(b, rows);
+  build_linear(b, &(Linear) { .name = "router", .in = f->router_width ? f->router_width : b->hidden,
+                              .out = (double)f->experts + f->idle + f->rated + f->router_skips, .batch = 1,
+                              .rows = rows, .bias = f->router_bias,
+                              .saved = f->router_width ? b->bytes * rows * f->router_width
+                                                       : b->bytes * b->rows * b->hidden,
                               .split = LINEAR_REPLICATED });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_enter(b, MODULE_MOE);

@@ -56,7 +56,7 @@ int op_embedding_rows(const Model *model, const PassLayout *p)
 
 static double row_bytes(const Model *model, const PassLayout *p, double tokens)
 {
-  return tokens * model_stream_width(model) * dtype_bytes[p->formats.precision] /
+  return tokens * model_stream_bytes(model, dtype_bytes[p->formats.precision]) /
          (p->sequence_parallel ? p->tp : 1);
 }
 
@@ -226,7 +226,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
   if (work->recompute == RECOMPUTE_NONE)
     return;
   if (work->recompute == RECOMPUTE_FULL)
-    work->saved_bytes = b->rows * model_stream_width(b->model) * b->bytes /
+    work->saved_bytes = b->rows * model_stream_bytes(b->model, b->bytes) /
                           (b->passes->partition_activations ? b->tp : 1) +
                         (b->spec->entry ? op_encoder_bytes(b->model, b->passes) : 0);
   else
@@ -300,7 +300,7 @@ static void fill_work(LayerWork *work, const Model *model, const LayerSpec *spec
     build_scratch(&b);
   if (passes->partition_activations && spec->kind == LAYER_BLOCK) /* reversed: runs first */
     build_backward_collective(&b, "gather checkpoint", COLLECTIVE_ALL_GATHER,
-                              b.rows * model_stream_width(model) * b.bytes, PASS_INPUT, FALSE);
+                              b.rows * model_stream_bytes(model, b.bytes), PASS_INPUT, FALSE);
   reverse(work->backward);
   apply_recompute(work, &b);
 }

@@ -56,10 +56,12 @@ void build_residual_sum(Build *b)
 {
   double all = b->model->streams * elements(b), one = elements(b), e = b->bytes;
 
-  if (!hyper(b)) {
+  if (b->model->affine_residuals)
+    build_affine_residual(b);
+  else if (!hyper(b))
     build_residual(b);
+  if (!hyper(b))
     return;
-  }
   build_stream(b, &(Stream) { .name = "spread to streams", .forward_kernels = 5, .backward_kernels = 5,
                               .forward_bytes = (2 * e + 6 * WIDE) * all + (e + 2 * WIDE) * one,
                               .backward_bytes = (2 * e + 4 * WIDE) * all + (e + 2 * WIDE) * one, .saved = WIDE * one });

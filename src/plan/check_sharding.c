@@ -110,7 +110,7 @@ static double checkpoint_bytes(const Plan *p, const Model *model)
   double divided = p->sequence_parallel || p->partition_activations ? p->tp : 1;
   double blocks = (double)schedule_peak(p->schedule, &shape, 0) * model->blocks / plan_stages(p);
 
-  return tokens * model_stream_width(model) * dtype_bytes[p->precision] / divided * blocks;
+  return tokens * model_stream_bytes(model, dtype_bytes[p->precision]) / divided * blocks;
 }
 
 /* Elements of a token that the products of a block keep for their weights, with queries, keys, values and what a gate
