@@ -371,9 +371,9 @@ START_TEST(unknown_model_type)
   refused("{\"model_type\":\"zzzzzz\"}", unknown);
   g_autofree char *near = g_strdup_printf("f: model_type: \"lama\": %s; did you mean \"llama\"?", list);
   refused("{\"model_type\":\"lama\"}", near);
-  g_autofree char *shared = g_strdup_printf("f: model_type: \"zamba2\": expected a model without blocks that several layers "
-                                            "share, which have no cost here: %s", list + strlen("expected "));
-  refused("{\"model_type\":\"zamba2\"}", shared);
+  g_autofree char *bytes = g_strdup_printf("f: model_type: \"blt\": expected a model without patches of bytes "
+                                           "(patcher_config), which have no cost here: %s", list + strlen("expected "));
+  refused("{\"model_type\":\"blt\"}", bytes);
   g_autofree char *missing = g_strdup_printf("f: model_type: missing: %s", list);
   refused("{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64}", missing);
   g_autofree char *number = g_strdup_printf("f: model_type: 3: %s", list);
