@@ -546,6 +546,9 @@ static const char *const not_counted[][2] = {
     "f: altup_num_inputs: 1: expected an integer from 2, as weights that predict one stream alone are not counted" },
   { STACKS("pegasus_x", ",\"num_global_tokens\":0"),
     "f: num_global_tokens: 0: expected an integer from 1, as norms of no tokens are not counted" },
+  { "{\"model_type\":\"jetmoe\",\"num_hidden_layers\":2,\"num_key_value_heads\":16384,\"kv_channels\":16384,"
+    "\"num_experts_per_tok\":1,\"hidden_size\":64,\"intermediate_size\":96,\"vocab_size\":128}",
+    "f: num_key_value_heads: 16384: expected heads of at most 16777216 values in all" },
   { ROC(",\"concat_input\":false"),
     "f: hidden_size: 64: expected 24 as shape_embed_dim, whose rows are added to tokens'" },
   { HYV4(",\"mtp_num_layers\":1"),

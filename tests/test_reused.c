@@ -196,6 +196,8 @@ static const char *const not_read[][2] = {
     "f: mamba_headdim: 8: expected 16, the channels of each of 8 heads" },
   { HYBRID("zamba2", TWICE, ",\"attention_head_dim\":8" RANK),
     "f: num_attention_heads: 4: expected heads of 128 in all beside use_shared_attention_adapter" },
+  { HRM(",\"num_hidden_layers\":60000,\"H_cycles\":1,\"L_cycles\":1"),
+    "f: num_hidden_layers: 60000: expected at most 100000 layers with those that come again" },
   { HRM(",\"num_hidden_layers\":100,\"H_cycles\":100000"),
     "f: num_hidden_layers: 100: expected at most 100000 layers with those that come again" },
 };

@@ -40,7 +40,7 @@ gboolean huggingface_count_loops(const RecipeSource *source, Recipe *r, GError *
     return TRUE;
   if (!json_read_foreign(source->doc, source->object, cycles, G_N_ELEMENTS(cycles), &loops, error))
     return FALSE;
-  r->layers = MIN(2 * (loops.stack ? loops.stack : r->layers), MAX_LAYERS);
+  r->layers = 2 * (loops.stack ? loops.stack : r->layers);
   return TRUE;
 }
 

@@ -281,6 +281,8 @@ static gboolean read_attention_experts(const RecipeSource *source, Recipe *r, GE
     return TRUE;
   if (!json_read_foreign(source->doc, source->object, own, G_N_ELEMENTS(own), r, error))
     return FALSE;
+  if ((gint64)r->kv_heads * r->head_dim > MAX_FFN)
+    return source_error(source, offsetof(Recipe, kv_heads), error, "heads of at most %d values in all", MAX_FFN);
   r->heads = (int)MIN((gint64)r->kv_heads * r->experts_per_token, MAX_HEADS);
   return r->heads == r->kv_heads * r->experts_per_token ||
          source_error(source, offsetof(Recipe, kv_heads), error, "at most %d heads for all experts of a token",

@@ -2,7 +2,7 @@
  * (CPM-Ant). */
 #include "model/recipe.h"
 
-#define MAX_SEGMENTS 4096 /* as many pairs are heads' biases */
+#define MAX_SEGMENTS 128 /* whose pairs each head has biases for */
 
 enum { SHAPES, SOUNDS };
 
