@@ -176,6 +176,23 @@ START_TEST(undivided)
 }
 END_TEST
 
+/* Nor has one layer weights in other shares than another that uses them. */
+START_TEST(alike)
+{
+  g_autoptr(Model) m = parsed(DORY(SECTION));
+  Planned f;
+
+  planned_init(&f, g_steal_pointer(&m), fixture_cluster("dgx-h100", 2), "galvatron");
+  f.plan.gpus = f.plan.dp = f.plan.global_batch = 2;
+  f.plan.seq = 128;
+  planned_accept(&f);
+  ck_assert(strategies_append(&f.plan.strategies, (StrategyRun) { .tp = 1, .layers = f.model->blocks }));
+  planned_refuse(&f, RULE_STRATEGIES,
+                 "plan: layer_strategies: expected a model whose layers do not share weights beside them");
+  planned_clear(&f);
+}
+END_TEST
+
 static const char *const not_read[][2] = {
   { DORY(SECTION ",\"n_recurrent_layers\":3"),
     "f: num_hidden_layers: 4: expected as many as n_input_layers (1), n_recurrent_layers and n_output_layers (1)" },
@@ -209,4 +226,4 @@ START_TEST(refused_keys)
 }
 END_TEST
 
-TEST_MAIN("reused", sections, unit_lengths, parts_apart, cycles, branches, low_ranks, undivided, refused_keys)
+TEST_MAIN("reused", sections, unit_lengths, parts_apart, cycles, branches, low_ranks, undivided, alike, refused_keys)

@@ -104,6 +104,14 @@ gboolean model_has_linear(const Model *m)
   return FALSE;
 }
 
+gboolean model_shares_weights(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].reused)
+      return TRUE;
+  return FALSE;
+}
+
 gboolean model_is_patterned(const Model *m)
 {
   for (int i = 1; i <= m->blocks; i++)

@@ -400,6 +400,9 @@ static inline gboolean spec_mixes(const LayerSpec *spec)
   return spec->attention.heads > 0 || spec->linear.heads > 0;
 }
 
+/* Whether any block uses the weights of another one. */
+gboolean model_shares_weights(const Model *model);
+
 /* Whether any block is a mixer or a feed-forward alone. */
 gboolean model_is_patterned(const Model *model);
 

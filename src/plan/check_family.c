@@ -52,21 +52,13 @@ static const char *read_of_others(const Model *m)
   return what;
 }
 
-static gboolean shares_weights(const Model *m)
-{
-  for (int i = 0; i < m->n_specs; i++)
-    if (m->specs[i].reused)
-      return TRUE;
-  return FALSE;
-}
-
 /* Ranks that hold a part of each layer's weights gather them as the layer runs, which is not modelled where another one
  * runs with them too. */
 gboolean check_shared_weights(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
 
-  return p->zero < 3 || !shares_weights(s->model) ||
+  return p->zero < 3 || !model_shares_weights(s->model) ||
          broken(error, "zero_stage: %d: expected at most 2, layers of model %s share weights", p->zero, s->model->name);
 }
 
@@ -86,7 +78,7 @@ gboolean check_family(const Subject *s, GError **error)
                          "decoder alone", p->pp, m->name);
   if (m->encoder_blocks && p->cp > 1)
     return broken(error, "context_parallel_size: %d: expected 1, model %s has cross attention", p->cp, m->name);
-  return p->pp == 1 || !shares_weights(m) ||
+  return p->pp == 1 || !model_shares_weights(m) ||
          broken(error, "pipeline_model_parallel_size: %d: expected 1, layers of model %s share weights", p->pp,
                 m->name);
 }

@@ -10,6 +10,8 @@ static const char *whole_plan_only(const Plan *p, const Model *m)
     return "a schedule with one copy of the model, and the vocabulary at its ends";
   if (m->mtp > 0 || m->encoder_blocks > 0)
     return "a model of one stack of blocks, without multi-token prediction";
+  if (model_shares_weights(m))
+    return "a model whose layers do not share weights";
   if (plan_experts_apart(p))
     return "experts that are divided as the rest of their layers";
   if (offload_any(&p->offload))
