@@ -436,6 +436,30 @@ START_TEST(prompts)
 }
 END_TEST
 
+#define BERT(kind, keys)                                                                                         \
+  "{\"model_type\":\"" kind "\",\"num_hidden_layers\":2,\"hidden_size\":64,\"intermediate_size\":96,"             \
+  "\"num_attention_heads\":4,\"vocab_size\":128,\"max_position_embeddings\":256" keys "}"
+#define PAIR(kind)                                                                                               \
+  "{\"model_type\":\"encoder-decoder\",\"encoder\":" BERT(kind, "") ",\"decoder\":"                              \
+  BERT("bert", ",\"add_cross_attention\":true") "}"
+
+/* Each of two BERTs has tables of its own; the second one attends to the first, whose pooler is held and run. */
+START_TEST(pairs)
+{
+  double flops[2] = { 0, 0 };
+  Planned f;
+
+  setup(&f, PAIR("bert"), 1);
+  ck_assert_int_eq(block(f.model, 2)->params - block(f.model, 3)->params, (128 + 256 + 2) * 64 + 2 * 64);
+  ck_assert_int_eq(block(f.model, 3)->params - block(f.model, 1)->params, 4 * (64 * 64 + 64) + 2 * 64);
+  ck_assert_double_eq(moved(&f, 3, "token types", FALSE), 3 * 2.0 * 128 * 64);
+  ck_assert_int_eq(counted_ops(&f, 3, "attention", &flops[0]), 2);
+  ck_assert_int_eq(counted_ops(&f, 5, "pooler", &flops[1]), 1);
+  ck_assert_double_eq(flops[1], 2.0 * 64 * 64);
+  planned_clear(&f);
+}
+END_TEST
+
 /* What reads tokens of other ranks' parts in another way than attention does. */
 START_TEST(parts_of_sequences)
 {
@@ -472,6 +496,7 @@ START_TEST(named)
     { INKLING(""), "d_rel" },
     { JETMOE(""), "experts of attention" },
     { ROC(""), "tables beside tokens" },
+    { PAIR("bert"), "an encoder and a decoder of BERT" },
     { CPM(""), "prompt_length" },
     { DECODER("xmod", ""), "adapter_reduction_factor" },
     { LONGCAT(",\"num_layers\":2"), "zero_expert_num" },
@@ -549,6 +574,7 @@ static const char *const not_counted[][2] = {
   { "{\"model_type\":\"jetmoe\",\"num_hidden_layers\":2,\"num_key_value_heads\":16384,\"kv_channels\":16384,"
     "\"num_experts_per_tok\":1,\"hidden_size\":64,\"intermediate_size\":96,\"vocab_size\":128}",
     "f: num_key_value_heads: 16384: expected heads of at most 16777216 values in all" },
+  { PAIR("gpt2"), "f: encoder.model_type: \"gpt2\": expected \"bert\", as other pairs are not counted" },
   { ROC(",\"concat_input\":false"),
     "f: hidden_size: 64: expected 24 as shape_embed_dim, whose rows are added to tokens'" },
   { HYV4(",\"mtp_num_layers\":1"),
@@ -565,4 +591,4 @@ END_TEST
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
           chosen_blocks, recurrences, own_names, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
           global_tokens, adapters_of_languages, distances, experts_of_attention, tables_beside_tokens,
-          prompts, parts_of_sequences, named, refused_keys)
+          prompts, pairs, parts_of_sequences, named, refused_keys)

@@ -36,7 +36,7 @@ static const struct {
   {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},
   {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},
-  {"t5gemma2", TWO_CONFIGS}, {"encoder-decoder", TWO_CONFIGS},
+  {"t5gemma2", TWO_CONFIGS},
   {"xlnet", "two streams of attention with positions of their own (attn_type), which have no cost here"},
   {"trocr", "attention to an encoder of images (cross_attention_hidden_size), which has no cost here"},
   {"whisper", TOWERS}, {"wav2vec2", TOWERS}, {"hubert", TOWERS}, {"clip", TOWERS}, {"siglip", TOWERS},

@@ -153,6 +153,12 @@ static const Family rows[] = {
     .position_kind = POSITIONS_RELATIVE, .positions = 2048, .buckets = 512, .segments = 32, .prompts = 32,
     .prompt_rows = 32},
    derive_cpmant},
+  {"encoder-decoder", /* of two BERTs, the first with a pooler */
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,
+    .position_kind = POSITIONS_LEARNED, .positions = 512, .head_bias = TRUE, .dropout = 0.1, .norm_epsilon = 1e-12,
+    .tied = TRUE, MASKED(2), .pooler = TRUE, .bare_pooler = TRUE, .embedding_norm = TRUE, .post_norm = TRUE,
+    .two_stacks = TRUE, .own_tables = TRUE, .both_ways = TRUE, .encoder_layers = 12, .encoder_vocab = 30522},
+   NULL, "decoder"},
   {"megatron-bert", {BERT(512, 2), .final_norm = TRUE}},
   {"roberta", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
   {"ernie", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},

@@ -353,6 +353,19 @@ static gboolean check_types(const RecipeSource *source, const cJSON *types, cons
   return TRUE;
 }
 
+/* Two models of one kind, BERT, of which the second attends to the first. */
+static gboolean check_pair(const RecipeSource *source, const Recipe *r, const cJSON *encoder, GError **error)
+{
+  const cJSON *attends = json_get(source->object, "add_cross_attention");
+  const cJSON *types[] = { json_get(encoder, "model_type"), json_get(source->object, "model_type") };
+
+  for (gsize i = 0; r->mlm_head && i < G_N_ELEMENTS(types); i++)
+    if (types[i] && (!cJSON_IsString(types[i]) || !g_str_equal(types[i]->valuestring, "bert")))
+      return json_error(source->doc, types[i], error, "\"bert\", as other pairs are not counted");
+  return !r->mlm_head || !attends || cJSON_IsTrue(attends) ||
+         json_error(source->doc, attends, error, "true, as the decoder reads what the encoder gives");
+}
+
 /* Of an encoder that has an object of its own (T5Gemma) its depth and tokens; the rest is as the decoder's. */
 static gboolean read_encoder(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -362,7 +375,8 @@ static gboolean read_encoder(const RecipeSource *source, Recipe *r, GError **err
   };
   static const char *const shared[] = { "hidden_size", "intermediate_size", "num_attention_heads",
                                         "num_key_value_heads", "head_dim", "sliding_window", "attention_bias",
-                                        "hidden_activation" };
+                                        "hidden_activation", "max_position_embeddings", "type_vocab_size" };
+  gsize n = G_N_ELEMENTS(shared) - (r->mlm_head ? 0 : 2); /* the last two are those of tables */
   const cJSON *types = json_get(source->object, "layer_types"), *object;
 
   if (!r->both_ways)
@@ -370,7 +384,9 @@ static gboolean read_encoder(const RecipeSource *source, Recipe *r, GError **err
   object = json_get_object(source->doc, json_root(source->doc), "encoder", TRUE, error);
   if (!object || !json_read_foreign(source->doc, object, own, G_N_ELEMENTS(own), r, error))
     return FALSE;
-  for (gsize i = 0; i < G_N_ELEMENTS(shared); i++) {
+  if (!check_pair(source, r, object, error))
+    return FALSE;
+  for (gsize i = 0; i < n; i++) {
     const cJSON *item = json_get(object, shared[i]), *decoder = json_get(source->object, shared[i]);
     if (item ? !decoder || !cJSON_Compare(item, decoder, TRUE) : decoder != NULL)
       return json_error(source->doc, item ? item : decoder, error,

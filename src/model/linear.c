@@ -158,6 +158,8 @@ const char *model_own_mechanism(const Model *m)
 {
   if (m->streams > 1)
     return m->stream_kind == STREAMS_ALTUP ? "altup_num_inputs" : "hc_mult";
+  if (m->encoder_blocks && m->mlm_head)
+    return "an encoder and a decoder of BERT";
   if (m->beside[0].rows || m->beside[1].rows)
     return "tables beside tokens";
   for (int i = 0; i < m->n_specs; i++)

@@ -191,7 +191,7 @@ static gint64 norm_weights(const Model *m, int norms)
 /* What the decoder of an encoder-decoder has to embed its tokens, but a table of them that both share. */
 static gint64 entry_weights(const Model *m)
 {
-  return (gint64)model_entry_rows(m) * m->hidden + norm_weights(m, m->embedding_norm ? 1 : 0) +
+  return ((gint64)model_entry_rows(m) + m->token_types) * m->hidden + norm_weights(m, m->embedding_norm ? 1 : 0) +
          (m->encoder_vocab ? (gint64)m->vocab * m->embed_dim : 0);
 }
 

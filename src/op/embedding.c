@@ -90,6 +90,9 @@ void build_entry_embedding(Build *b)
   if (b->model->encoder_vocab)
     build_table(b, op_vocab(b->model, b->passes) / table_parts(b), b->hidden);
   add_positions(b, model_entry_rows(b->model));
+  add_table(b, "token types", b->model->token_types);
+  if (b->model->token_types)
+    build_table(b, b->model->token_types, b->hidden);
   build_dropout(b);
   if (b->model->embedding_norm)
     build_norm(b, "embedding norm");

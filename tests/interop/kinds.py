@@ -39,6 +39,7 @@ CPM = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "voc
        "dim_head": 16, "prompt_types": 2, "prompt_length": 6, "segment_types": 3, "position_bias_num_buckets": 16}
 ZAYA = dict({key: value for key, value in LLAMA.items() if key != "intermediate_size"}, head_dim=16, num_experts=4,
             moe_intermediate_size=32, router_hidden_size=16)
+PAIR = dict(PLAIN, model_type="bert")
 ZAMBA2 = {"hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4, "vocab_size": 128, "mamba_d_state": 16}
 GEMMA4 = dict(LLAMA, head_dim=16, global_head_dim=32, num_hidden_layers=12, hidden_size_per_layer_input=8,
               vocab_size_per_layer_input=128)
@@ -171,6 +172,9 @@ KINDS = [
     ("zaya", dict(ZAYA, num_experts_per_tok=1)),
     ("zaya", dict(ZAYA, router_hidden_size=24, cca_time0=4, cca_time1=3, attention_bias=True, lm_head_bias=True,
                   sliding_window=32, layer_types=["hybrid", "hybrid_sliding"] * 2)),
+    ("encoder-decoder", {"encoder": dict(PAIR), "decoder": dict(PAIR, is_decoder=True, add_cross_attention=True)}),
+    ("encoder-decoder", {"encoder": dict(PAIR, num_hidden_layers=3, vocab_size=256, type_vocab_size=3),
+                         "decoder": dict(PAIR, is_decoder=True, add_cross_attention=True, type_vocab_size=3)}),
     ("hrm_text", dict(PLAIN, head_dim=16)),
     ("hrm_text", dict(PLAIN, num_hidden_layers=2, head_dim=24, H_cycles=3, L_cycles=1, L_bp_cycles=[1],
                       attention_bias=True, mlp_bias=True)),
