@@ -79,4 +79,19 @@ START_TEST(windows)
 }
 END_TEST
 
-TEST_MAIN("convolved", convolutions, router_states, wide_residuals, windows)
+/* No rank has a part of a head's convolutions. */
+START_TEST(whole_heads)
+{
+  Planned f;
+
+  planned_init(&f, parsed(ZAYA("")), fixture_cluster("dgx-h100", 4), "megatron-core");
+  f.plan.gpus = f.plan.tp = 4;
+  f.plan.dp = f.plan.global_batch = 1;
+  f.plan.seq = 128;
+  planned_refuse(&f, RULE_HEADS,
+                 "plan: tensor_model_parallel_size: 4: expected a divisor of the 2 key-value heads");
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("convolved", convolutions, router_states, wide_residuals, windows, whole_heads)

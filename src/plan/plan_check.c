@@ -106,7 +106,7 @@ static gboolean check_heads(const Subject *s, GError **error)
       return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d attention heads", tp,
                     a->heads);
     gboolean divided = s->plan->framework->kv_heads_divided && s->plan->cp == 1 && tp % MAX(a->kv_heads, 1) == 0 &&
-                       !a->experts;
+                       !a->experts && !a->conv_each;
     if (!a->kv_lora_rank && a->kv_heads % tp != 0 && !divided)
       return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d key-value heads", tp,
                     a->kv_heads);
