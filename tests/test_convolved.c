@@ -84,7 +84,7 @@ START_TEST(whole_heads)
 {
   Planned f;
 
-  planned_init(&f, parsed(ZAYA("")), fixture_cluster("dgx-h100", 4), "megatron-core");
+  planned_init(&f, parsed(ZAYA("")), fixture_cluster("dgx-h100", 4), "megatron-core-2026");
   f.plan.gpus = f.plan.tp = 4;
   f.plan.dp = f.plan.global_batch = 1;
   f.plan.seq = 128;
