@@ -277,18 +277,19 @@ static const AnswerColumn scaling_columns[] = {
   { "plan", "<plan", CELL_TEXT },
 };
 
-/* A row, unless a stop came before any plan was found for it; tokens a second of a device. */
-static double add_scaled(Answer *a, const Asked *q, gboolean weak, int factor, double first)
+/* A row, unless a stop came before any plan was found for it; tokens a second of a device. `own`: the best plan of the
+ * cluster as it is, NULL = none. */
+static double add_scaled(Answer *a, const Asked *q, gboolean weak, int factor, const Found *own, double first)
 {
   Plan base = *q->options->base;
   SearchOptions o = *q->options;
   int gpus = q->cluster->devices * factor;
   Result r;
-  Found f;
+  Found f = own ? *own : (Found) { 0 };
 
   base.global_batch *= weak ? factor : 1;
   o.base = &base;
-  gboolean found = ask_best(q->model, q->cluster, &o, gpus, &f);
+  gboolean found = factor == 1 ? own != NULL : ask_best(q->model, q->cluster, &o, gpus, &f);
   if (!found && stop_heard(o.stop))
     return NAN;
   g_autofree char *label = found ? plan_label(&f.plan) : g_strdup("none");
@@ -311,6 +312,8 @@ static double add_scaled(Answer *a, const Asked *q, gboolean weak, int factor, d
 Answer *answer_scaling(const Asked *q)
 {
   Answer *a = answer_new(scaling_columns, G_N_ELEMENTS(scaling_columns));
+  Found own;
+  gboolean found = ask_best(q->model, q->cluster, q->options, q->cluster->devices, &own);
 
   answer_draw(a, SCALING_KIND, SCALING_GPUS, SCALING_RATE);
   g_string_printf(a->says,
@@ -319,7 +322,7 @@ Answer *answer_scaling(const Asked *q)
   for (int weak = 0; weak < 2; weak++) {
     double first = NAN;
     for (int factor = 1; factor <= 16 && !stop_asked(q->options->stop); factor *= 2) {
-      double rate = add_scaled(a, q, weak, factor, first);
+      double rate = add_scaled(a, q, weak, factor, found ? &own : NULL, first);
       first = factor == 1 ? rate : first;
     }
   }
