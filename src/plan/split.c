@@ -319,6 +319,41 @@ static GArray *limits_between(const SplitProblem *p, double from, double to)
   return limits;
 }
 
+/* Whether stages within a limit hold all blocks where each takes as many as it can and leaves the others their least. */
+static gboolean reaches(Table *t, double limit)
+{
+  const SplitProblem *p = t->problem;
+  int to = 0, left = needed(p);
+
+  t->limit = limit;
+  for (int stage = 0; stage < p->stages; stage++) {
+    int from = to;
+    left -= least_of(p, stage);
+    to += least_of(p, stage);
+    if (!may_hold(t, stage, from, stage == p->stages - 1 ? p->blocks : to))
+      return FALSE;
+    while (to + left < p->blocks && may_hold(t, stage, from, to + 1))
+      to++;
+  }
+  return TRUE;
+}
+
+/* The least limit under which that is so, but for a thousandth, or one above `most`. */
+static double likely_limit(Table *t, double low, double most)
+{
+  double high = low;
+
+  while (high < most && !reaches(t, high)) {
+    low = high;
+    high *= 1.2;
+  }
+  while (high < most && high / low > 1.001) {
+    double middle = (low + high) / 2;
+    *(reaches(t, middle) ? &high : &low) = middle;
+  }
+  return high;
+}
+
 /* The least possible slowest stage, under limits that rise until a split keeps within one. */
 static double find_slowest(Table *t)
 {
@@ -328,7 +363,7 @@ static double find_slowest(Table *t)
   t->least = LEAST_SLOWEST;
   for (int stage = 0; stage < p->stages; stage++)
     all = MIN(all, seconds_of(p, stage)[p->n_layers]);
-  for (t->limit = all / p->stages; isinf(slowest) && t->limit < 2 * all; t->limit *= 1.2)
+  for (t->limit = likely_limit(t, all / p->stages, 2 * all); isinf(slowest) && t->limit < 2 * all; t->limit *= 1.2)
     slowest = run_table(t);
   t->limit = INFINITY;
   return isfinite(slowest) ? slowest : run_table(t);
