@@ -31,7 +31,7 @@ START_TEST(variables)
   reads("E=()\nrun \"${E[@]}\" ${E[@]} x\n", "run|x\n");
   reads("run $UNSET \"${UNSET}\" ${UNSET:-7} ${UNSET-8} ${SET:+9} ${A:=3} $A ${1:-d}\n",
         "run|$UNSET|$UNSET|7|8|3|3|d\n");
-  reads("A=a\nA+=b\nexport A B=$A\nrun $A $B ${#A}\n", "run|ab|ab|1\n");
+  reads("A=a\nA+=b\nexport A B=$A\nrun $A $B ${#A}\n", "run|ab|ab|2\n");
   reads("N=model-8b.tar.gz\nrun ${N%.gz} ${N%%.*} ${N#*-} ${N##*.}\n", "run|model-8b.tar|model-8b|8b.tar.gz|gz\n");
   reads("D=${X:-${Y:-deep}}\nrun $D\n", "run|deep\n");
   reads("run `date` $(hostname -s) a$(x \"(\" )b\n", "run|$(...)|$(...)|a$(...)b\n");

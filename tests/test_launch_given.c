@@ -62,6 +62,13 @@ START_TEST(arguments_move)
   runs("f() { run $1; }\nf\n", "a", "run|$1\n");
   runs("f() { shift; run $1; }\nf 7 8\nrun $1\n", "a", "run|8\nrun|a\n");
   runs("f() { f \"$@\" \"$@\"; }\nf 1\nrun $1\n", "a", "run|a\n"); /* which would end memory */
+  runs("A=$1\nrun ${A:1} ${A:1:2} ${A: -2} ${A:0:-1} ${A:9} x ${A:(1+1):1} ${#A} ${A:-z}\n", "abcd",
+       "run|bcd|bc|cd|abc|x|c|4|abcd\n");
+  runs("A=$1\nrun ${A/b/xy} ${A//b} ${A/#a/q} ${A/#b/q} ${A/%b/q} ${A/*-/} ${A//[ab]/z}\n", "ab-b",
+       "run|axy-b|a-|qb-b|ab-b|ab-q|b|zz-z\n");
+  runs("B=/\nA=a/b\nrun ${A/\\//:} ${A/$B/_} ${A/a\\/b/c}\n", "", "run|a:b|a_b|c\n");
+  runs("A=aa\nfor I in 1 2 3 4 5 6 7 8; do A=${A//a/$A$A$A$A}; done\nrun ${A:0:1}\n", "", "run|a\n"); /* ends memory */
+  runs("A=(p qq)\nrun ${#A[@]} ${#A} ${A[@]:1}\n", "", "run|2|1|qq\n");
   runs("S=${1,,}\nif [ $S = 8b ]; then run ${S^^}; fi\n", "8B", "run|8B\n");
 }
 END_TEST

@@ -47,6 +47,22 @@ void shell_text_add_all(ShellText *t, const ShellText *other)
   shell_text_add(t, other, 0, other->text->len);
 }
 
+ShellText *shell_text_part(const ShellText *text, gsize first, gsize end)
+{
+  ShellText *t = shell_text_new();
+
+  shell_text_add(t, text, first, end);
+  return t;
+}
+
+ShellText *shell_text_made(const char *made)
+{
+  ShellText *t = shell_text_new();
+
+  shell_text_add_made(t, made);
+  return t;
+}
+
 ShellText *shell_text_copy(const ShellText *text)
 {
   ShellText *t = shell_text_new();

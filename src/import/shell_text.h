@@ -7,6 +7,8 @@
 
 #include <glib.h>
 
+#define SHELL_WORD_MAX (1 << 20) /* bytes: what doubles itself ends there */
+
 /* Where a byte stands in the file: itself, and the innermost expansion ("$TP_SIZE") that put it where it is read.
  * Offsets in bytes; at is -1 of bytes that were computed or come from elsewhere, from is -1 without an expansion. */
 typedef struct {
@@ -27,6 +29,10 @@ ShellText *shell_text_copy(const ShellText *text);
 void shell_text_free(ShellText *text);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ShellText, shell_text_free)
 
+/* Bytes first .. end - 1 of a text, and one that stands nowhere. */
+ShellText *shell_text_part(const ShellText *text, gsize first, gsize end);
+ShellText *shell_text_made(const char *made);
+
 /* Appends bytes first .. end - 1 of another text. */
 void shell_text_add(ShellText *text, const ShellText *other, gsize first, gsize end);
 void shell_text_add_all(ShellText *text, const ShellText *other);
@@ -42,5 +48,19 @@ gboolean shell_text_span(const ShellText *text, int *first, int *end);
 
 /* The expansion that all bytes come from: FALSE where there is none, or several. */
 gboolean shell_text_use(const ShellText *text, int *first, int *end);
+
+/* What bash's expansions make of a value, newly allocated. Patterns are those of file names.
+ *
+ * Without what matches the pattern at its start ("#", the longest: "##") or end ("%", "%%"); one of over 4,096 bytes stays
+ * as it is. */
+ShellText *shell_text_trimmed(const ShellText *value, const char *operation, const char *pattern);
+
+/* From a byte on, counted from the end where it is negative, so many bytes, or to so many before the end. */
+ShellText *shell_text_cut(const ShellText *value, gint64 first, gint64 length);
+
+/* With another text in place of what matches first, each time ('/'), only at the start ('#') or at the end ('%'); the
+ * longest match at a place. Patterns are looked for in values of up to 256 bytes, plain words in any; none behind
+ * SHELL_WORD_MAX bytes. */
+ShellText *shell_text_replaced(const ShellText *value, char where, const char *pattern, const ShellText *other);
 
 #endif

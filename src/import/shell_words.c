@@ -1,11 +1,9 @@
 /* Words of bash: quotes and expansions. */
 #include "import/shell_parts.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 #define BLANKS " \t\r\n"
-#define WORD_MAX (1 << 20) /* bytes: what doubles itself ends there */
 
 int shell_place(const ShellCursor *c)
 {
@@ -88,7 +86,7 @@ static void end_word(Builder *b)
 /* Appends bytes as they stand. */
 static void put(Builder *b, const ShellText *text, gsize first, gsize end)
 {
-  if (b->word->text->len + (end - first) <= WORD_MAX)
+  if (b->word->text->len + (end - first) <= SHELL_WORD_MAX)
     shell_text_add(b->word, text, first, end);
   b->begun = b->begun || end > first;
 }
@@ -151,24 +149,10 @@ typedef struct {
   gsize operand;                /* its place in the text */
 } Parameter;
 
-static ShellText *made(const char *text)
-{
-  ShellText *t = shell_text_new();
-  shell_text_add_made(t, text);
-  return t;
-}
-
-static ShellText *part_of(const ShellText *text, gsize first, gsize end)
-{
-  ShellText *t = shell_text_new();
-  shell_text_add(t, text, first, end);
-  return t;
-}
-
 /* A word within an expansion, without splitting. */
 static ShellText *inner_word(Builder *b, const ShellCursor *c, gsize first, gsize end)
 {
-  g_autoptr(ShellText) text = part_of(c->in, first, end);
+  g_autoptr(ShellText) text = shell_text_part(c->in, first, end);
   ShellCursor inner = { text, 0 };
   ShellText *out = shell_text_new();
 
@@ -186,25 +170,10 @@ static ShellText *inner_word(Builder *b, const ShellCursor *c, gsize first, gsiz
   return out;
 }
 
-/* Without what matches the pattern at its start ("#", "##") or end ("%", "%%"). */
-static ShellText *trimmed(const ShellText *value, const char *operation, const char *pattern)
-{
-  gboolean longest = operation[1] == operation[0], front = operation[0] == '#';
-  gsize n = value->text->len, found = G_MAXSIZE;
-
-  for (gsize cut = 0; cut <= n; cut++) {
-    g_autofree char *part = front ? g_strndup(value->text->str, cut) : g_strdup(value->text->str + n - cut);
-    if (fnmatch(pattern, part, 0) == 0 && (longest || found == G_MAXSIZE))
-      found = cut;
-  }
-  found = found == G_MAXSIZE ? 0 : found;
-  return front ? part_of(value, found, n) : part_of(value, 0, n - found);
-}
-
 static ShellText *unset(const char *name)
 {
   g_autofree char *text = g_strdup_printf("$%s", name);
-  return made(text);
+  return shell_text_made(text);
 }
 
 /* Of "${@:2}" and "${A[@]:1}", from which value on: the first argument is 1. */
@@ -229,6 +198,38 @@ static void put_variable(Builder *b, const ShellVariable *v, const Parameter *p,
   }
 }
 
+/* ${name:offset:length} of one value; NULL where these are no numbers. */
+static ShellText *cut(Builder *b, const ShellCursor *c, const ShellText *value, gsize operand, gsize end)
+{
+  g_autoptr(ShellText) numbers = inner_word(b, c, operand, end);
+  g_auto(GStrv) parts = g_strsplit(numbers->text->str, ":", 2);
+  gint64 from = 0, length = G_MAXINT64;
+
+  if ((parts[0] && *parts[0] && !shell_arithmetic(b->state, parts[0], &from)) ||
+      (parts[0] && parts[1] && !shell_arithmetic(b->state, parts[1], &length)))
+    return NULL;
+  return shell_text_cut(value, from, length);
+}
+
+/* ${name/pattern/text}, with "//" of all, "/#" of the start, "/%" of the end. */
+static ShellText *replaced(Builder *b, const ShellCursor *c, const ShellText *value, gsize operand, gsize end)
+{
+  const char *text = c->in->text->str;
+  char where = operand < end && strchr("/#%", text[operand]) ? text[operand] : 0;
+  ShellCursor at = { .in = c->in, .at = operand + (where != 0) };
+  gsize first = at.at;
+
+  for (; at.at < end && text[at.at] != '/'; at.at++)
+    if (text[at.at] == '\\')
+      at.at++;
+    else if (text[at.at] == '{')
+      for (at.at++; at.at < end && text[at.at] != '}';)
+        at.at++;
+  g_autoptr(ShellText) pattern = inner_word(b, c, first, MIN(at.at, end));
+  g_autoptr(ShellText) other = at.at < end ? inner_word(b, c, at.at + 1, end) : shell_text_new();
+  return shell_text_replaced(value, where, pattern->text->str, other);
+}
+
 /* ${name:-word} and its like; FALSE where the variable itself is meant. */
 static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter *p, gsize end, gboolean quoted)
 {
@@ -237,6 +238,7 @@ static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter 
   gboolean empty = !set || !*set || shell_unknown(set);
   char kind = p->operation[0] == ':' ? p->operation[1] : p->operation[0];
   gsize operand = p->operand + (p->operation[0] == ':' ? 2 : 1);
+  gboolean one = set && !p->all && !p->joined;
   g_autoptr(ShellText) value = NULL;
 
   if ((kind == '-' || kind == '=') && !empty)
@@ -245,10 +247,16 @@ static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter 
     value = inner_word(b, c, operand, end);
   else if ((kind == '#' || kind == '%') && set) {
     g_autoptr(ShellText) pattern = inner_word(b, c, operand + (p->operation[1] == kind), end);
-    value = trimmed(v->values->pdata[0], p->operation, pattern->text->str);
+    value = shell_text_trimmed(v->values->pdata[0], p->operation, pattern->text->str);
   } else if (set && (g_str_equal(p->operation, ",,") || g_str_equal(p->operation, "^^"))) {
     g_autofree char *cased = kind == ',' ? g_ascii_strdown(set, -1) : g_ascii_strup(set, -1);
-    value = made(cased);
+    value = shell_text_made(cased);
+  } else if (one && p->operation[0] == '/') {
+    value = replaced(b, c, v->values->pdata[0], operand, end);
+  } else if (one && p->operation[0] == ':' && !strchr("-=+?", kind)) {
+    value = cut(b, c, v->values->pdata[0], operand - 1, end);
+    if (!value)
+      return FALSE;
   } else if (kind != '+') {
     return FALSE;
   }
@@ -268,7 +276,10 @@ static void put_parameter(Builder *b, const ShellCursor *c, const Parameter *p, 
 
   b->begun = b->begun || (quoted && !p->all);
   if (p->length) {
-    g_autofree char *count = g_strdup_printf("%u", v ? v->values->len : 0);
+    gsize length = v ? v->values->len : 0;
+    if (length > 0 && !p->all && !p->joined)
+      length = ((ShellText *)v->values->pdata[0])->text->len;
+    g_autofree char *count = g_strdup_printf("%" G_GSIZE_FORMAT, length);
     shell_text_add_made(b->word, count);
     b->begun = TRUE;
   } else if (*p->operation && put_operation(b, c, p, end, quoted)) {
