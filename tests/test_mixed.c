@@ -232,6 +232,19 @@ START_TEST(stages_over_two_types_are_refused)
 }
 END_TEST
 
+/* Plans whose weights are where there is much memory need little of the rest. */
+START_TEST(bounds_hold_beside_much_memory)
+{
+  Instance in;
+
+  setup(&in, 6, 1024 + 1024 * _i, 12);
+  in.cluster->types[0]->device.memory_bytes = in.cluster->device.memory_bytes = 4e9;
+  in.cluster->types[1]->device.memory_bytes = 80e9;
+  ck_assert_uint_gt(instance_check(&in), 0);
+  instance_clear(&in);
+}
+END_TEST
+
 START_TEST(search_agrees_with_brute_force)
 {
   Instance in;
@@ -303,4 +316,4 @@ END_TEST
 TEST_LOOPS("mixed", { what_joins_types_is_the_slower_network }, { stages_run_on_their_devices },
            { pairs_cross_the_network_of_the_slower }, { each_type_attends_by_its_own_kernel, 2 },
            { splits_go_by_what_each_type_keeps }, { stages_over_two_types_are_refused },
-           { search_agrees_with_brute_force, 4 }, { no_other_placement_is_better, 3 })
+           { search_agrees_with_brute_force, 4 }, { no_other_placement_is_better, 3 }, { bounds_hold_beside_much_memory, 2 })

@@ -92,6 +92,8 @@ double bound_time_by_order(const Model *model, const Layout *layout, const Clust
 typedef struct {
   BoundWeights weights;
   double dynamic;
+  double beside;      /* the same where the last block's backward runs, beside its weights and gradients; 0 elsewhere */
+  BoundWeights block; /* of that block */
 } RankBytes;
 
 /* The ranks of which one needs most memory, whatever becomes of states. */

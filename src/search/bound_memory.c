@@ -22,13 +22,19 @@ static double scratch(const Bound *b, int rank)
   return has_last(b, rank) ? MIN(block, last) : block;
 }
 
-static gboolean as_much(const RankBytes *a, const RankBytes *b)
+static gboolean weighs_as_much(const BoundWeights *a, const BoundWeights *b)
 {
-  gboolean all = a->dynamic >= b->dynamic;
+  gboolean all = TRUE;
 
   for (int kind = 0; kind < 2; kind++)
-    all &= a->weights.params[kind] >= b->weights.params[kind] && a->weights.frozen[kind] >= b->weights.frozen[kind];
+    all &= a->params[kind] >= b->params[kind] && a->frozen[kind] >= b->frozen[kind];
   return all;
+}
+
+static gboolean as_much(const RankBytes *a, const RankBytes *b)
+{
+  return a->dynamic >= b->dynamic && a->beside >= b->beside && weighs_as_much(&a->weights, &b->weights) &&
+         weighs_as_much(&a->block, &b->block);
 }
 
 /* Keeps a rank unless another holds as much of both; of too many, any may go. */
@@ -57,31 +63,33 @@ static double staying_bytes(const Bound *b, double activations)
   return o->activations ? 0 : activations;
 }
 
-/* While the backward of the last stage comes by its last layer and by the block before, beside what is left there of one
- * forward; 0 of other ranks. */
-static double ending_bytes(const Bound *b, int rank)
+/* While the backward of the last stage comes by its last layer, and by the block before, beside what is left of one
+ * forward there. */
+static void add_ending(const Bound *b, RankBytes *r)
 {
-  const Schedule *schedule = b->layout->pipeline.schedule;
   const double *saved = b->sums->saved;
   int n = b->model->n_layers, last = b->stages - 1;
+  double held = sum_of_stage(b, saved, last);
 
-  if (b->mixed || schedule->vocabulary || schedule->recompute || !has_last(b, rank))
-    return 0;
-  double held = sum_of_stage(b, saved, last), bytes = staying_bytes(b, held) + b->sums->scratch[1];
-  if (bound_first_layer(b, last) < n - 1)
-    bytes = MAX(bytes, staying_bytes(b, held - (saved[n] - saved[n - 1])) + b->sums->scratch[0]);
-  return bytes;
+  r->dynamic = MAX(r->dynamic, staying_bytes(b, held) + b->sums->scratch[1]);
+  if (bound_first_layer(b, last) == n - 1)
+    return;
+  r->beside = staying_bytes(b, held - (saved[n] - saved[n - 1])) + b->sums->scratch[0];
+  r->block = bound_weights_of(b, n - 2);
 }
 
 static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 {
-  double held = MAX(staying_bytes(b, activations) + scratch(b, rank), ending_bytes(b, rank));
-  double dynamic = held * (1 + b->layout->passes.framework->fragmentation);
-  const Cluster *cluster = b->sums->cluster;
+  const Schedule *schedule = b->layout->pipeline.schedule;
+  RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + scratch(b, rank) };
 
+  if (!b->mixed && !schedule->vocabulary && !schedule->recompute && has_last(b, rank))
+    add_ending(b, &r);
+  r.dynamic *= 1 + b->layout->passes.framework->fragmentation;
+  const Cluster *cluster = b->sums->cluster;
   if (b->mixed)
-    dynamic = memory_in_room(cluster, dynamic, mesh_site(&b->layout->mesh, cluster, rank)->device.memory_bytes);
-  return (RankBytes) { bound_weights(b, rank), dynamic };
+    r.dynamic = memory_in_room(cluster, r.dynamic, mesh_site(&b->layout->mesh, cluster, rank)->device.memory_bytes);
+  return r;
 }
 
 double memory_in_room(const Cluster *cluster, double bytes, double capacity_bytes)
@@ -112,6 +120,19 @@ static double held_bytes(const Layout *l, const BoundWeights *w, gboolean expert
   return held_state_bytes(&held) + held.bucket_bytes;
 }
 
+/* Of weights that ranks share, what is there while their backward runs: gathered, and their gradients whole. */
+static double shared_bytes(const Layout *l, const BoundWeights *w, gboolean experts)
+{
+  const StateLayout *own = &l->states[0], *s = &l->states[experts];
+  double bytes = 0;
+
+  if (s->drops_gradients && !l->pipeline.schedule->split)
+    bytes += w->params[experts] * own->gradient_bytes;
+  if (s->fetches_weights && l->passes.persistence <= 0)
+    bytes += w->params[experts] * op_gathered_weight_bytes(own);
+  return bytes / own->sharding.tiling;
+}
+
 double bound_memory(const Layout *l, const BoundRanks *all)
 {
   gboolean apart = l->passes.experts_apart;
@@ -120,7 +141,9 @@ double bound_memory(const Layout *l, const BoundRanks *all)
   for (int i = 0; i < all->n; i++) {
     const RankBytes *r = &all->ranks[i];
     double held = held_bytes(l, &r->weights, FALSE) + (apart ? held_bytes(l, &r->weights, TRUE) : 0);
-    most = MAX(most, held + r->dynamic);
+    double shared = shared_bytes(l, &r->block, FALSE) + (apart ? shared_bytes(l, &r->block, TRUE) : 0);
+    double beside = (r->beside + shared) * (1 + l->passes.framework->fragmentation);
+    most = MAX(most, held + (r->beside > 0 ? MAX(r->dynamic, beside) : r->dynamic));
   }
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }

@@ -189,6 +189,18 @@ RankEnd bound_rank_end(Bound *b, const BoundWeights *w)
                      reduction_tail(b, params), slowed_by_reductions(b, params) };
 }
 
+BoundWeights bound_weights_of(const Bound *b, int layer)
+{
+  const PriceSums *s = b->sums;
+  gboolean apart = b->kinds > 1;
+  const double *sums[] = { s->params, s->expert_params, s->frozen, s->expert_frozen };
+  double own[4];
+
+  for (int i = 0; i < 4; i++)
+    own[i] = i % 2 && !apart ? 0 : sums[i][layer + 1] - sums[i][layer];
+  return (BoundWeights) { { own[0], own[1] }, { own[2], own[3] } };
+}
+
 BoundWeights bound_weights(const Bound *b, int rank)
 {
   const PriceSums *s = b->sums;
