@@ -226,7 +226,36 @@ START_TEST(branches_arguments)
 }
 END_TEST
 
+/* Megatron-DeepSpeed's experts are in every other layer, and it may say how many for each. */
+START_TEST(experts_of_deepspeed)
+{
+  static const struct { const char *arguments, *model, *says; } rows[] = {
+    { "--num-experts 8 --moe-expert-parallel-size 2", "\"moe_every\": 2", NULL },
+    { "--num-experts 8 8 --deepspeed", "\"experts\": 8,", NULL },
+    { "--num-experts 8 --deepspeed", "\"experts_per_token\": 1,", NULL },
+    { "--num-experts 8 --deepspeed --topk 2 --moe-loss-coeff 0.01", "\"router_aux_loss_coef\": 0.01", NULL },
+    { "--num-experts 8 --deepspeed --expert-interval 4 --mlp-type standard", "\"moe_every\": 4", NULL },
+    { "--num-experts 8 16 --deepspeed", NULL,
+      "x.sh: --num-experts: 8 16: expected one number, or the same for every layer" },
+    { "--num-experts 8 --deepspeed --mlp-type residual", NULL,
+      "x.sh: --mlp-type: residual: expected standard: a block beside the experts is not simulated" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("deepspeed pretrain_gpt.py " SIZES "%s\n", rows[i].arguments);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = launched(text, "", &error);
+    ck_assert_msg((l != NULL) == !rows[i].says, "%s: %s", rows[i].arguments, error ? error->message : "");
+    if (l)
+      ck_assert_msg(strstr(l->model, rows[i].model) && l->unknown->len == 0, "%s: %s", rows[i].arguments, l->model);
+    else
+      ck_assert_str_eq(error->message, rows[i].says);
+  }
+}
+END_TEST
+
 TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { arguments_move },
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
-           { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments })
+           { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
+           { experts_of_deepspeed })

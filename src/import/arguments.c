@@ -178,6 +178,14 @@ static gboolean refuse(const Argument *a, const char *file, const char *expected
   return FALSE;
 }
 
+static gboolean values_alike(const Argument *a)
+{
+  for (guint i = 1; i < a->values->len; i++)
+    if (!g_string_equal(((ShellText *)a->values->pdata[0])->text, ((ShellText *)a->values->pdata[i])->text))
+      return FALSE;
+  return a->values->len > 1;
+}
+
 gboolean argument_real(const GPtrArray *arguments, const char *file, const char *name, double *out, GError **error)
 {
   const Argument *a = argument_find(arguments, name);
@@ -185,7 +193,10 @@ gboolean argument_real(const GPtrArray *arguments, const char *file, const char 
 
   if (!a)
     return TRUE;
-  g_autofree char *text = argument_text(a);
+  gboolean alike = values_alike(a);
+  if (a->values->len > 1 && !alike)
+    return refuse(a, file, "one number, or the same for every layer", error);
+  g_autofree char *text = alike ? g_strdup(((ShellText *)a->values->pdata[0])->text->str) : argument_text(a);
   for (char *c = strchr(text, '_'); c; c = strchr(c, '_')) /* as Python writes thousands */
     memmove(c, c + 1, strlen(c));
   double value = g_ascii_strtod(text, &end);

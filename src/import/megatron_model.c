@@ -158,13 +158,20 @@ static void put_attention(Reading *r, JsonWriter *w)
   put_positive(w, "sliding_window_pattern", g_ascii_strtoll(skip, NULL, 10), TRUE);
 }
 
+/* Megatron-DeepSpeed has experts in every other layer where nothing says how often, and sends a token to one. */
+static gboolean of_deepspeed(Reading *r)
+{
+  return r->settings || reading_flag(r, "deepspeed") || *reading_text(r, "moe_expert_parallel_size");
+}
+
 static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
 {
   int experts = reading_int(r, "num_experts", 0), each = reading_int(r, "moe_ffn_hidden_size", 0);
-  int topk = reading_int(r, "moe_router_topk", reading_int(r, "topk", r->settings ? 1 : 2));
+  int topk = reading_int(r, "moe_router_topk", reading_int(r, "topk", of_deepspeed(r) ? 1 : 2));
   int patched = reading_flag(r, "enable_shared_expert") ? reading_int(r, "shared_moe_ffn_hidden_size", 0) : 0;
   int shared = reading_int(r, "moe_shared_expert_intermediate_size", patched), layers = megatron_layers(r);
-  double loss = reading_real(r, "moe_aux_loss_coeff", 0);
+  double loss = reading_real(r, "moe_aux_loss_coeff", reading_real(r, "moe_loss_coeff", of_deepspeed(r) ? 0.1 : 0));
+  int interval = reading_int(r, "expert_interval", of_deepspeed(r) ? 2 : 1);
   const char *freq = reading_text(r, "moe_layer_freq");
   gboolean none = g_str_equal(reading_text(r, "first_k_dense_replace"), "-1"); /* of MindSpeed-LLM, as a freq of -1 */
   gboolean listed = *freq && !g_str_equal(freq, "1") && !g_str_equal(freq, "-1");
@@ -179,6 +186,10 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   put_positive(w, "expert_latent", reading_int(r, "moe_latent_size", 0), TRUE);
   put_positive(w, "shared_ffn_hidden", shared, TRUE);
   put_positive(w, "router_aux_loss_coef", loss, FALSE);
+  if (interval > 1)
+    json_put_int(w, "moe_every", interval);
+  if (g_str_equal(reading_text(r, "mlp_type"), "residual"))
+    launch_fail(&r->to, "--mlp-type: residual: expected standard: a block beside the experts is not simulated");
   if (dense > 0)
     json_put_int(w, "first_dense_layers", dense);
   else if (dense < 0)
