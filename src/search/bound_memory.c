@@ -2,24 +2,16 @@
 
 #include <math.h>
 
-static gboolean has_last(const Bound *b, int rank)
-{
-  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
-    if (bound_stage(b, rank, chunk) == b->stages - 1)
-      return TRUE;
-  return FALSE;
-}
-
 /* Scratch of a rank's backward at least, beside the schedule's peak: all of a stage is there while its last layer's
  * runs. With split backwards a weight gradient may come between; an embedding alone needs none. */
-static double scratch(const Bound *b, int rank)
+static double scratch(const Bound *b, gboolean last)
 {
   const LayerSplit *split = &b->layout->pipeline.cut.split;
-  double block = b->sums->scratch[0], last = b->sums->scratch[1];
+  const double *scratch = b->sums->scratch;
 
   if (b->layout->pipeline.schedule->split || (split->stages && split->layers[0] == 0))
     return 0;
-  return has_last(b, rank) ? MIN(block, last) : block;
+  return last ? MIN(scratch[0], scratch[1]) : scratch[0];
 }
 
 static gboolean weighs_as_much(const BoundWeights *a, const BoundWeights *b)
@@ -78,12 +70,13 @@ static void add_ending(const Bound *b, RankBytes *r)
   r->block = bound_weights_of(b, n - 2);
 }
 
-static RankBytes rank_bytes(const Bound *b, int rank, double activations)
+/* Of a rank that has the last stage or not. */
+static RankBytes rank_bytes(const Bound *b, int rank, gboolean last, double activations)
 {
   const Schedule *schedule = b->layout->pipeline.schedule;
-  RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + scratch(b, rank) };
+  RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + scratch(b, last) };
 
-  if (!b->mixed && !schedule->vocabulary && !schedule->recompute && has_last(b, rank))
+  if (last && !b->mixed && !schedule->vocabulary && !schedule->recompute)
     add_ending(b, &r);
   r.dynamic *= 1 + b->layout->passes.framework->fragmentation;
   const Cluster *cluster = b->sums->cluster;
@@ -107,9 +100,13 @@ BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sum
 
   for (int rank = 0; rank < ranks; rank = bound_next_rank(&b, rank)) {
     double saved = INFINITY;
-    for (int chunk = 0; chunk < chunks; chunk = chunk == 1 && bound_alike(&b) ? MAX(2, chunks - 1) : chunk + 1)
-      saved = MIN(saved, sum_of_stage(&b, held, bound_stage(&b, rank, chunk)));
-    add_rank(&all, rank_bytes(&b, rank, saved * schedule_peak(schedule, &b.shape, rank)));
+    gboolean last = FALSE;
+    for (int chunk = 0; chunk < chunks; chunk = chunk == 1 && bound_alike(&b) ? MAX(2, chunks - 1) : chunk + 1) {
+      int stage = bound_stage(&b, rank, chunk);
+      saved = MIN(saved, sum_of_stage(&b, held, stage));
+      last |= stage == b.stages - 1;
+    }
+    add_rank(&all, rank_bytes(&b, rank, last, saved * schedule_peak(schedule, &b.shape, rank)));
   }
   return all;
 }
@@ -161,9 +158,13 @@ double bound_memory_by_order(const Model *model, const Layout *l, const PriceSum
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
   g_autofree double *saved = g_new(double, b.shape.chunks);
   for (int rank = 0; rank < b.shape.ranks; rank++) {
-    for (int chunk = 0; chunk < b.shape.chunks; chunk++)
-      saved[chunk] = sum_of_stage(&b, sums->saved, bound_stage(&b, rank, chunk));
-    add_rank(&all, rank_bytes(&b, rank, schedule_order_peak(schedule, &b.shape, order, rank, saved)));
+    gboolean last = FALSE;
+    for (int chunk = 0; chunk < b.shape.chunks; chunk++) {
+      int stage = bound_stage(&b, rank, chunk);
+      saved[chunk] = sum_of_stage(&b, sums->saved, stage);
+      last |= stage == b.stages - 1;
+    }
+    add_rank(&all, rank_bytes(&b, rank, last, schedule_order_peak(schedule, &b.shape, order, rank, saved)));
   }
   return bound_memory(l, &all);
 }

@@ -250,11 +250,10 @@ static gboolean interrupted(Search *s, int n)
   return s->halted;
 }
 
-/* Whether what comes first is a part of which a plan that is simulated may leave nothing to be looked into: nothing is
- * known yet that would. */
+/* Whether what comes first is a part of which the first plan that is simulated may leave nothing to be looked into. */
 static gboolean waits_for_picks(const Search *s)
 {
-  return queue_first(s->queue)->kind == QUEUE_PART && s->result->best->len < (guint)s->options->top;
+  return queue_first(s->queue)->kind == QUEUE_PART && s->result->best->len == 0;
 }
 
 /* Picks those next whose bounds by order promise something; returns how many. */
