@@ -458,7 +458,7 @@ static Answer *largest_batch(const Asked *q)
 
 const Question questions[] = {
   { "fewest-gpus", "The fewest GPUs", fewest_gpus },
-  { "largest-model", "The largest model", largest_model },
+  { "largest-model", "The largest model", largest_model, .deepens = TRUE },
   { "largest-batch", "The largest batch", largest_batch },
   { "largest-context", "The longest context", largest_context },
   { "sensitivity", "What the hardware's numbers change", answer_sensitivity },

@@ -48,6 +48,7 @@ typedef struct {
   gboolean tokens; /* it needs Asked.tokens */
   gboolean operations; /* it reads Asked.operations */
   gboolean alike; /* it is of clusters of alike nodes alone */
+  gboolean deepens; /* it adds blocks, which means nothing where these share weights */
 } Question;
 
 extern const Question questions[]; /* ends with a NULL name */

@@ -100,6 +100,15 @@ static gboolean check_alike(const Planning *p, GError **error)
   return FALSE;
 }
 
+static gboolean check_deepened(const Planning *p, GError **error)
+{
+  if (!p->question || !p->question->deepens || !model_shares_weights(p->model))
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected a model whose layers hold weights of their "
+              "own, layers of model %s share them", p->question->name, p->model->name);
+  return FALSE;
+}
+
 static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
 {
   if (!p->cluster)
@@ -118,7 +127,7 @@ static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   }
   return cli_limit_power(p->cluster, p->power_limit_w, error) && check_priced(p, o, error) && check_alike(p, error) &&
-         objective_check(p->objective, p->cluster, error) &&
+         check_deepened(p, error) && objective_check(p->objective, p->cluster, error) &&
          (!p->second || objective_check(p->second, p->cluster, error));
 }
 
