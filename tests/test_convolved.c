@@ -75,6 +75,8 @@ START_TEST(windows)
   ck_assert_int_eq(block(one, 1)->attention.window, 32);
   ck_assert_pstr_eq(model_own_mechanism(one), "cca_time0");
   ck_assert_pstr_eq(spec_across_parts(block(one, 0)), "convolutions over tokens");
+  refused(ZAYA(",\"layer_types\":[\"hybrid\",\"sliding\"]"),
+          "f: layer_types[1]: \"sliding\": expected one of hybrid, hybrid_sliding");
   refused(ZAYA(",\"num_experts_per_tok\":2"), "f: num_experts_per_tok: 2: expected 1, all that its class takes");
 }
 END_TEST

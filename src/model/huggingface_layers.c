@@ -105,23 +105,29 @@ static const guint type_parts[] = {PART_ATTENTION, PART_ATTENTION, PART_ATTENTIO
                                    PART_LINEAR, PART_LINEAR, PART_LINEAR, PART_DENSE, PART_EXPERTS};
 enum { TYPE_SLIDING = 1, TYPE_CHUNKED, TYPES_OF_LINEAR = 7, TYPES_OF_SINGLE = 9 };
 
-static gboolean refuse_layer_type(const JsonDoc *doc, const cJSON *item, int known, GError **error)
+/* What files of Inkling and ZAYA call the first two. */
+static const char *const hybrid_names[] = {"hybrid", "hybrid_sliding", NULL};
+
+static gboolean says_hybrid(const Recipe *r)
 {
+  return r->rel_dim || r->conv_each;
+}
+
+static gboolean refuse_layer_type(const JsonDoc *doc, const Recipe *r, const cJSON *item, int known, GError **error)
+{
+  const char *const *names = says_hybrid(r) ? hybrid_names : type_names;
   g_autoptr(GString) list = g_string_new(NULL);
 
-  for (int i = 0; i < known; i++)
-    g_string_append_printf(list, "%s%s", i ? ", " : "", type_names[i]);
+  for (int i = 0; i < known && names[i]; i++)
+    g_string_append_printf(list, "%s%s", i ? ", " : "", names[i]);
   return json_error(doc, item, error, "one of %s", list->str);
 }
 
-/* What files of Inkling and ZAYA call them. */
 static const char *usual_name(const Recipe *r, const char *name)
 {
-  gboolean hybrids = r->rel_dim || r->conv_each;
+  int kind = says_hybrid(r) ? names_find(hybrid_names, name) : -1;
 
-  if (hybrids && g_str_equal(name, "hybrid"))
-    return type_names[0];
-  return hybrids && g_str_equal(name, "hybrid_sliding") ? type_names[TYPE_SLIDING] : name;
+  return kind >= 0 ? type_names[kind] : name;
 }
 
 static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError **error)
@@ -145,7 +151,7 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
                        g_str_equal(item->valuestring, r->index_type ? r->index_type : "indexed_attention");
     int kind = indexed ? 0 : cJSON_IsString(item) ? names_find(type_names, usual_name(r, item->valuestring)) : -1;
     if (kind < 0 || kind >= known)
-      return refuse_layer_type(source->doc, item, known, error);
+      return refuse_layer_type(source->doc, r, item, known, error);
     if (r->index_type)
       r->indexing[i] = indexed ? INDEX_OWN : INDEX_NONE;
     if (r->parts)
