@@ -195,7 +195,9 @@ END_TEST
 
 static const char *const not_read[][2] = {
   { DORY(SECTION ",\"n_recurrent_layers\":3"),
-    "f: num_hidden_layers: 4: expected as many as n_input_layers (1), n_recurrent_layers and n_output_layers (1)" },
+    "f: num_hidden_layers: 4: expected n_input_layers (1) + n_recurrent_layers (3) + n_output_layers (1)" },
+  { DORY(",\"num_hidden_layers\":4,\"n_output_layers\":1"),
+    "f: num_hidden_layers: 4: expected at least n_input_layers (8) + n_output_layers (1)" },
   { DORY(SECTION ",\"layer_types\":[\"full_attention\"]"), "f: layer_types: […]: expected an array of 4 strings" },
   { DORY(SECTION ",\"attention_bias\":true"),
     "f: attention_bias: true: expected false, as a bias of attention without one of its gate is not counted" },

@@ -91,10 +91,13 @@ static gboolean read_section(const RecipeSource *source, Recipe *r, GError **err
   loops.first /= parts;
   loops.last /= parts;
   int again = loops.again < 0 ? r->layers - loops.first - loops.last : loops.again / parts;
-  if (again < 0 || loops.first + again + loops.last != r->layers)
-    return source_error(source, offsetof(Recipe, layers), error,
-                        "as many as n_input_layers (%d), n_recurrent_layers and n_output_layers (%d)",
+  if (again < 0)
+    return source_error(source, offsetof(Recipe, layers), error, "at least n_input_layers (%d) + n_output_layers (%d)",
                         loops.first * parts, loops.last * parts);
+  if (loops.first + again + loops.last != r->layers)
+    return source_error(source, offsetof(Recipe, layers), error,
+                        "n_input_layers (%d) + n_recurrent_layers (%d) + n_output_layers (%d)", loops.first * parts,
+                        again * parts, loops.last * parts);
   if (!check_uses(source, loops.first + (gint64)loops.times * again + loops.last, error))
     return FALSE;
   for (int i = 0; i < loops.first; i++)
