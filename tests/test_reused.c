@@ -193,6 +193,37 @@ START_TEST(alike)
 }
 END_TEST
 
+/* What goes to the host: nothing of blocks that no gradient passes, which come first; of a block with a branch what its
+ * attention, with the embedding beside, its feed-forward, the projection and linear attention read. */
+START_TEST(offloaded)
+{
+  double input = 128 * 2.0 * 64, each = 128 * 2.0 * (5 * 64 + 2 * 4 * (32 + 32) + (2 + 1) * 128 + 2 * 96);
+  Planned f;
+
+  setup(&f, HRM(",\"num_hidden_layers\":1"), 1);
+  f.plan.offload.layers = 2;
+  f.cluster->host_memory_bytes = 1;
+  planned_accept(&f);
+  f.plan.offload.layers = 3;
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 0 GiB");
+  f.plan.offload = (Offload) { .activations = STORE_CPU };
+  f.plan.framework = (framework_free(f.framework), f.framework = fixture_framework("deepspeed"));
+  f.plan.recompute = RECOMPUTE_FULL;
+  f.cluster->host_memory_bytes = 5 * input;
+  planned_accept(&f);
+  f.cluster->host_memory_bytes -= 1;
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 0 GiB");
+  planned_clear(&f);
+  setup(&f, HYBRID("zamba", TWICE, ""), 1);
+  f.plan.offload.layers = 1;
+  f.cluster->host_memory_bytes = each;
+  planned_accept(&f);
+  f.cluster->host_memory_bytes -= 1;
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 0 GiB");
+  planned_clear(&f);
+}
+END_TEST
+
 static const char *const not_read[][2] = {
   { DORY(SECTION ",\"n_recurrent_layers\":3"),
     "f: num_hidden_layers: 4: expected n_input_layers (1) + n_recurrent_layers (3) + n_output_layers (1)" },
@@ -228,4 +259,5 @@ START_TEST(refused_keys)
 }
 END_TEST
 
-TEST_MAIN("reused", sections, unit_lengths, parts_apart, cycles, branches, low_ranks, undivided, alike, refused_keys)
+TEST_MAIN("reused", sections, unit_lengths, parts_apart, cycles, branches, low_ranks, undivided, alike, offloaded,
+          refused_keys)

@@ -102,19 +102,30 @@ gboolean check_sharding(const Subject *s, GError **error)
 /* Optimizer states on their way from and to NVMe: DeepSpeed's default sub_group_size. */
 #define NVME_SUB_GROUP 1e9
 
+/* Blocks of a stage, on average, that keep anything for a backward. */
+static double keeping_blocks(const Plan *p, const Model *model)
+{
+  int blocks = 0;
+
+  for (int i = 1; i <= model->blocks; i++)
+    blocks += !model_layer(model, i)->detached;
+  return (double)blocks / plan_stages(p);
+}
+
 /* Inputs of the blocks of a rank that are in flight: the first rank's, which holds most. */
 static double checkpoint_bytes(const Plan *p, const Model *model)
 {
   ScheduleShape shape = plan_shape(p);
   double tokens = (double)p->micro_batch * p->seq / p->cp;
   double divided = p->sequence_parallel || p->partition_activations ? p->tp : 1;
-  double blocks = (double)schedule_peak(p->schedule, &shape, 0) * model->blocks / plan_stages(p);
+  double blocks = schedule_peak(p->schedule, &shape, 0) * keeping_blocks(p, model);
 
   return tokens * model_stream_bytes(model, dtype_bytes[p->precision]) / divided * blocks;
 }
 
 /* Elements of a token that the products of a block keep for their weights, with queries, keys, values and what a gate
- * is multiplied with: all but what norms and activations keep besides. */
+ * is multiplied with: all but what norms and activations keep besides. Behind a branch, whose attention reads the
+ * embedding too, are two products more. */
 static double kept_elements(const Plan *p, const Model *model, const LayerSpec *spec)
 {
   const Attention *a = &spec->attention;
@@ -122,7 +133,7 @@ static double kept_elements(const Plan *p, const Model *model, const LayerSpec *
   double width = (f->experts ? f->experts_per_token : 1) * (double)f->width + f->shared_width;
   double heads = (double)(a->heads + a->kv_heads) * (a->head_dim + a->v_head_dim);
   double linear = spec->linear.heads ? linear_projected(&spec->linear) + linear_values(&spec->linear) : 0;
-  double inputs = (double)model->hidden * (spec_mixes(spec) + (f->width > 0));
+  double inputs = (double)model->hidden * (spec_mixes(spec) + (f->width > 0) + (spec->branch ? 3 : 0));
 
   return inputs / (p->sequence_parallel ? p->tp : 1) + (heads + linear + 2 * width) / p->tp;
 }
@@ -132,7 +143,7 @@ static double offloaded_bytes(const Plan *p, const Model *model)
   double tokens = (double)p->micro_batch * p->seq / p->cp, elements = 0;
 
   for (int i = 1; i <= MIN(p->offload.layers, model->blocks); i++) /* no rule may have looked at them yet */
-    elements += kept_elements(p, model, model_layer(model, i));
+    elements += model_layer(model, i)->detached ? 0 : kept_elements(p, model, model_layer(model, i));
   return tokens * elements * dtype_bytes[p->precision];
 }
 
@@ -165,7 +176,7 @@ static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *
   keep(&m, p->offload.parameters, weights * all, weights * NVME_BUFFER_PARAMS);
   if (p->offload.activations) {
     double bytes = checkpoint_bytes(p, model);
-    keep(&m, p->offload.activations, bytes, bytes / MAX(1, model->blocks / plan_stages(p)));
+    keep(&m, p->offload.activations, bytes, bytes / MAX(1, keeping_blocks(p, model)));
   }
   m.cpu_bytes += offloaded_bytes(p, model);
   return (HostMemory) { m.cpu_bytes * ranks, m.nvme_bytes * ranks };
