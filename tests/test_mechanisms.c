@@ -386,6 +386,10 @@ START_TEST(experts_of_attention)
   ck_assert_int_eq(counted_ops(&f, 1, "attention", &flops[2]), 1);
   ck_assert_double_eq(flops[2], 2.0 * 4 * 128 * 128 * (16 + 16));
   ck_assert_double_eq(moved(&f, 1, "queries to tokens", FALSE), 3 * 2.0 * 2 * 128 * 32);
+  ck_assert_double_eq(saved_by(&f, 1, "outputs to experts"), 2.0 * 2 * 128 * 32);
+  ck_assert_double_eq(saved_by(&f, 1, "expert outputs"), 2.0 * 2 * 128 * 32);
+  f.plan.attention = ATTENTION_UNFUSED;
+  ck_assert_double_eq(saved_by(&f, 1, "outputs to experts"), 0);
   planned_clear(&f);
 }
 END_TEST

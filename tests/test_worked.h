@@ -40,6 +40,20 @@ static inline double moved(const Planned *f, int layer, const char *name, gboole
   return bytes;
 }
 
+/* Bytes that an op of this name keeps of its forward pass. */
+static inline double saved_by(const Planned *f, int layer, const char *name)
+{
+  LayerWork work;
+  double bytes = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, layer), PASSES(&f->plan), f->cluster);
+  for (guint i = 0; i < work.forward->len; i++)
+    if (g_str_equal(g_array_index(work.forward, Op, i).name, name))
+      bytes += g_array_index(work.forward, Op, i).saved_bytes;
+  layer_work_clear(&work);
+  return bytes;
+}
+
 /* Ops of this name in the layer's forward pass, and their operations. */
 static inline int counted_ops(const Planned *f, int layer, const char *name, double *flops)
 {

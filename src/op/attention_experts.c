@@ -29,13 +29,19 @@ static void send(Build *b)
                               .backward_bytes = 2 * rows, .backward_kernels = 3, .saved = logits });
 }
 
-/* Rows into another order, into zeros. */
-static void reorder(Build *b, const char *name)
+/* Rows of experts' width. */
+static double reordered_bytes(const Build *b)
 {
-  double rows = b->bytes * routed_rows(b) * expert_width(b);
+  return b->bytes * routed_rows(b) * expert_width(b);
+}
+
+/* These into another order, into zeros; `saved` is what is kept of them as they were. */
+static void reorder(Build *b, const char *name, double saved)
+{
+  double rows = reordered_bytes(b);
 
   build_stream(b, &(Stream) { .name = name, .forward_bytes = 3 * rows, .forward_kernels = 2,
-                              .backward_bytes = 2 * rows, .backward_kernels = 1 });
+                              .backward_bytes = 2 * rows, .backward_kernels = 1, .saved = saved });
 }
 
 void build_expert_queries(Build *b)
@@ -49,19 +55,22 @@ void build_expert_queries(Build *b)
   build_linear(b, &(Linear) { .name = "expert queries", .in = b->hidden, .out = expert_width(b), .batch = a->experts,
                               .rows = routed_rows(b) / a->experts, .saved = b->bytes * routed_rows(b) * b->hidden,
                               .split = LINEAR_COLUMN, .no_gather = TRUE });
-  reorder(b, "queries to tokens");
+  reorder(b, "queries to tokens", 0);
   build_linear(b, &(Linear) { .name = "kv", .in = b->hidden, .out = attention_made_keys(a) / b->tp, .batch = 1,
                               .rows = b->tokens, .split = LINEAR_COLUMN, .no_gather = TRUE, .kept = TRUE });
 }
 
+/* A fused core keeps what it gives, in the order of tokens: products read a copy. */
 void build_expert_outputs(Build *b)
 {
   const Attention *a = b->attention;
-  double narrow = routed_rows(b) * expert_width(b), rows = b->bytes * routed_rows(b) * b->hidden;
+  double rows = b->bytes * routed_rows(b) * b->hidden;
 
-  reorder(b, "outputs to experts");
+  b->dropped |= 1u << MODULE_CORE_ATTN;
+  reorder(b, "outputs to experts", b->kernel == ATTENTION_UNFUSED ? 0 : reordered_bytes(b));
+  b->dropped &= ~(1u << MODULE_CORE_ATTN);
   build_linear(b, &(Linear) { .name = "expert outputs", .in = expert_width(b), .out = b->hidden, .batch = a->experts,
-                              .rows = routed_rows(b) / a->experts, .saved = b->bytes * narrow, .split = LINEAR_ROW,
+                              .rows = routed_rows(b) / a->experts, .saved = reordered_bytes(b), .split = LINEAR_ROW,
                               .no_reduce = TRUE, .apart = TRUE });
   build_stream(b, &(Stream) { .name = "weigh outputs", .forward_bytes = 4 * rows, .forward_kernels = 3,
                               .backward_bytes = 4 * rows, .backward_kernels = 4, .saved = rows });
