@@ -114,14 +114,14 @@ static gboolean read_section(const RecipeSource *source, Recipe *r, GError **err
 static gboolean read_passing(const RecipeSource *source, const Loops *loops, int *passing, GError **error)
 {
   const cJSON *list = json_get(source->object, "L_bp_cycles");
-  int n = 1, usual[1] = { 2 };
+  int n = 1;
 
   if (list && !cJSON_IsNull(list)) {
     n = json_get_ints(source->doc, list, passing, loops->high, 0, loops->low, error);
     if (n < 0)
       return FALSE;
   } else {
-    passing[0] = usual[0];
+    passing[0] = 2;
   }
   for (int i = loops->high - 1; i >= 0; i--)
     passing[i] = i >= loops->high - n ? passing[i - (loops->high - n)] : 1;

@@ -66,11 +66,10 @@ static double gate_width(const Build *b)
 static void apply_gate(Build *b)
 {
   double gate = b->bytes * b->tokens * gate_width(b);
+  double out = b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
 
   if (b->attention->unit_scales)
     build_scales(b, "gate scale", gate, gate_width(b), 1);
-  double out = b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
-
   if (b->attention->gated)
     build_stream(b, &(Stream) { .name = "attention gate", .forward_bytes = 3 * gate + 2 * out, .forward_kernels = 2,
                                 .backward_bytes = 5 * gate + 3 * out, .backward_kernels = 3, .saved = gate + out });
