@@ -543,7 +543,24 @@ START_TEST(channels)
 }
 END_TEST
 
+/* Rows of all of a sequence's tokens are divided, of those too that no text has. */
+START_TEST(rows_beside)
+{
+  Planned f;
+
+  setup(&f, "{\"model_type\":\"cpmant\",\"num_hidden_layers\":1,\"hidden_size\":64,\"num_attention_heads\":4,"
+            "\"dim_head\":16,\"dim_ff\":96,\"vocab_size\":128,\"prompt_length\":6}", 4);
+  f.plan.sequence_parallel = FALSE;
+  planned_accept(&f);
+  f.plan.sequence_parallel = TRUE;
+  planned_refuse(&f, RULE_SEQUENCE_PARALLEL,
+                 "plan: sequence_parallel: true: expected the 6 tokens beside each sequence of model f to divide by "
+                 "tensor_model_parallel_size 4");
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, agreeing_keys, learned_positions,
           longest_plans, strides, shared_keys, own_tables,
           blocks_of_encoders, unlike_stacks, sides, gates, kept,
-          channels)
+          channels, rows_beside)

@@ -384,6 +384,7 @@ static gboolean check_sequence(const Subject *s, GError **error)
 static gboolean check_sequence_parallel(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
+  int beside = s->model->prompts + s->model->global_rows;
 
   if (!p->sequence_parallel)
     return TRUE;
@@ -392,6 +393,9 @@ static gboolean check_sequence_parallel(const Subject *s, GError **error)
   if (p->seq % p->tp != 0 || p->decoder_seq % p->tp != 0)
     return broken(error, "sequence_parallel: true: expected seq_length %d to divide by tensor_model_parallel_size %d",
                   p->seq, p->tp);
+  if (beside % p->tp != 0)
+    return broken(error, "sequence_parallel: true: expected the %d tokens beside each sequence of model %s to divide by "
+                         "tensor_model_parallel_size %d", beside, s->model->name, p->tp);
   return TRUE;
 }
 
