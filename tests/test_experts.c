@@ -279,6 +279,23 @@ START_TEST(the_busiest_rank_counts)
 }
 END_TEST
 
+/* Where experts are whole no rank is busier than others, and each drops what is beyond its capacity. */
+START_TEST(whole_experts_drop_rows)
+{
+  Planned f;
+
+  setup(&f, 16, 16);
+  LayerSums all = block_of(&f);
+  f.plan.expert_load = 2;
+  ck_assert_double_eq(block_of(&f).flops, all.flops);
+  f.plan.expert_capacity = 0.5;
+  LayerSums half = block_of(&f);
+  ck_assert_double_eq_tol(all.flops - half.flops, 3 * 2.0 * 1024 * 3 * 512 * 1024, 1e-3);
+  ck_assert_double_lt(half.saved_bytes, all.saved_bytes);
+  planned_clear(&f);
+}
+END_TEST
+
 /* An expert's output bias is 28 bytes of traffic an element forward and 36 backward, in 16 bits. */
 START_TEST(biases_of_experts_outputs)
 {
@@ -534,6 +551,7 @@ END_TEST
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
           flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
           second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
+          whole_experts_drop_rows,
           routes_go_apart, biases_of_experts_outputs,
           clamps_are_kernels, states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up,
           experts_have_rules, dense_models_have_none)

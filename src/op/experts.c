@@ -128,11 +128,12 @@ static void shared(Build *b, gboolean inside)
   build_params(b, f->shared_gate ? b->hidden : 0);
 }
 
-/* Every device holds 1/tp of each expert and all of the tokens. */
+/* Every device holds 1/tp of each expert and all of the tokens: none is busier, and experts drop rows alike. */
 static void experts_whole(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
-  double routed = b->tokens * f->experts_per_token * b->passes->expert_copies, row_bytes = b->bytes * b->routed;
+  double share = MIN(b->passes->expert_tokens, b->passes->expert_copies);
+  double routed = b->tokens * f->experts_per_token * share, row_bytes = b->bytes * b->routed;
 
   build_entry(b);
   router(b, b->tokens);
