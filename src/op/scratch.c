@@ -1,7 +1,8 @@
 /*
  * What a pass holds for a while where a block's gradients wait for its end, as in src/exec: of each product the
  * gradient of what it made, the gradient that passes on along the residual, and the worst of what comes and goes
- * meanwhile. Derived from the sources named below, which free nothing before.
+ * meanwhile. A forward holds what its last products make, when all that it keeps is there. Derived from the sources named
+ * below, which free nothing before.
  */
 #include "op/build.h"
 
@@ -53,6 +54,15 @@ static double attention_gradients(const Build *b)
   return head_bytes(b) * (b->attention->heads + 2 * b->attention->kv_heads) + rows_bytes(b, b->tokens);
 }
 
+/* Rows that come to this rank's experts from each rank that sends or, if it gathers, from all. */
+static double received_rows(const Build *b, double seen, gboolean gathers)
+{
+  const PassLayout *p = b->passes;
+  double share = p->experts_apart ? p->expert_tokens : MIN(p->expert_tokens, p->expert_copies);
+
+  return seen * b->spec->ffn.experts_per_token * share / (gathers ? p->ep : 1);
+}
+
 /* Beside the gradients of the feed-forward's products, with what shared experts gave: rows that experts have and rows
  * that are sent back, and the sum of these over ranks that share matrices (exec/experts_exchange.c, return_copies); or
  * such rows and a sum of all that were seen (exec/experts.c, input_routed). */
@@ -62,12 +72,36 @@ static double experts_bytes(const Build *b)
   const FeedForward *f = &b->spec->ffn;
   gboolean gathers = p->experts_apart && p->dispatch == DISPATCH_GATHER;
   double rows = p->experts_apart ? b->rows : b->tokens, seen = gathers ? rows * b->expert_block.size : rows;
-  double received = seen * f->experts_per_token * p->expert_tokens / (gathers ? p->ep : 1);
+  double received = received_rows(b, seen, gathers);
   double shared = f->shared_width > 0 ? rows : 0;
 
   if (!p->experts_apart || gathers)
     return rows_bytes(b, shared + seen + received);
   return rows_bytes(b, shared + 2 * p->etp * received + (p->etp > 1 ? received : 0));
+}
+
+/* What a product made, and this rank's rows of the sum over tensor-parallel ranks. */
+static double made_rows(const Build *b)
+{
+  return b->tokens + (b->passes->sequence_parallel ? b->rows : 0);
+}
+
+/* Of the rows of all ranks what routed and shared experts make of them (exec/experts.c, sum_parts); apart, the sum over
+ * ranks that share matrices, the sum of what was gathered, or the shared experts' product behind it. */
+static double experts_forward_rows(const Build *b)
+{
+  const PassLayout *p = b->passes;
+  const FeedForward *f = &b->spec->ffn;
+  gboolean gathers = p->experts_apart && p->dispatch == DISPATCH_GATHER;
+  double shared = f->shared_width > 0 ? b->tokens : 0, own = p->sequence_parallel ? b->rows : 0;
+
+  if (!p->experts_apart)
+    return (p->sequence_parallel ? b->tokens : 0) + b->tokens + MAX(shared, own);
+  double behind = b->rows + (shared > 0 ? shared + own : 0), seen = b->rows * b->expert_block.size;
+  if (gathers)
+    return MAX(seen + b->rows, behind);
+  double received = received_rows(b, b->rows, FALSE), returned = b->rows * f->experts_per_token;
+  return MAX(behind, p->etp > 1 ? (2 * p->etp + 1) * received - returned : received);
 }
 
 void build_scratch(Build *b)
@@ -80,4 +114,6 @@ void build_scratch(Build *b)
                                                                  MAX(product_bytes(b), attention_bytes(b)));
   else /* the gradient of logits takes their place (exec/layer_head.c) */
     work->transient_bytes = passing + rows_bytes(b, b->tokens);
+  gboolean routed = b->spec->kind == LAYER_BLOCK && b->spec->ffn.experts > 0;
+  work->forward_bytes = rows_bytes(b, routed ? experts_forward_rows(b) : made_rows(b));
 }

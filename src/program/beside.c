@@ -1,7 +1,7 @@
 /*
  * What tdp-run holds beside the scratch of its passes: receives that are posted (exec/groups.c, receives_post), what
- * waits for the next pass on its own rank, and rows of a spread vocabulary (exec/work_spread.c). Of other software
- * nothing is known of these.
+ * waits for the next pass on its own rank, tokens on the device, and rows of a spread vocabulary (exec/work_spread.c). Of
+ * other software nothing is known of these.
  */
 #include "program/build.h"
 
@@ -19,20 +19,19 @@ static int neighbour(const ProgramBuild *b, int rank, int chunk, gboolean behind
   return stage >= 0 && stage < b->stages ? pipeline_rank(p, stage, schedule_copy(p->schedule, chunk)) : -1;
 }
 
-/* Other rows that send something to this one. */
-static int sending_rows(const ProgramBuild *b, int rank)
+int beside_sender(const ProgramBuild *b, const Chunk *chunk, Pass pass)
 {
-  g_autofree gboolean *sends = g_new0(gboolean, b->shape.ranks);
-  int n = 0;
+  gboolean flows = pass == PASS_FORWARD || is_backward(pass);
+  int row = flows ? neighbour(b, chunk->rank, chunk->index, is_backward(pass)) : -1;
 
-  for (int i = 0; i < 2 * b->shape.chunks; i++) {
-    int row = neighbour(b, rank, i / 2, i % 2);
-    if (row >= 0 && row != rank)
-      sends[row] = TRUE;
-  }
-  for (int row = 0; row < b->shape.ranks; row++)
-    n += sends[row];
-  return n;
+  return executor_memory(b) && row != chunk->rank ? row : -1;
+}
+
+void beside_receives(const ProgramBuild *b, int posted, gboolean last, Segment *s)
+{
+  s->alloc_bytes += posted * boundary_bytes(b);
+  if (last)
+    s->free_bytes += boundary_bytes(b);
 }
 
 /* Each row adds up what it looks up for others in one place; the first has lookups ahead, the last a normed output. */
@@ -43,15 +42,33 @@ static double spread_bytes(const ProgramBuild *b, int rank)
   gboolean first = rank == pipeline_rank(&b->layout->pipeline, 0, 0);
   gboolean last = rank == pipeline_rank(&b->layout->pipeline, b->stages - 1, 0);
 
-  return tokens * sizeof(gint32) + (first ? 1 + LOOKUPS_AHEAD : 1) * rows + (last ? boundary_bytes(b) : 0);
+  int ahead = first ? MIN(LOOKUPS_AHEAD, b->shape.micro - 1) : 0;
+
+  return tokens * sizeof(gint32) + (1 + ahead) * rows + (last ? boundary_bytes(b) : 0);
 }
 
 double beside_bytes(const ProgramBuild *b, int rank)
 {
-  if (!executor_memory(b))
-    return 0;
-  double posted = sending_rows(b, rank) * MIN(RECEIVES_AHEAD, b->shape.micro);
-  return posted * boundary_bytes(b) + (b->shares ? spread_bytes(b, rank) : 0);
+  return executor_memory(b) && b->shares ? spread_bytes(b, rank) : 0;
+}
+
+/* Tokens and labels of a micro-batch come with the first pass that reads either, and go with the chunk's last (exec/
+ * work.c, tokens_load and drop_tokens). */
+static void hold_tokens(const ProgramBuild *b, Piece whole, Segment *s)
+{
+  double bytes = 2 * op_tokens(&b->layout->passes) * sizeof(gint32);
+  int end = b->model->n_layers, reads = whole.first_layer == 0 ? 0 : end - 1;
+  gboolean ends = whole.first_layer == 0 || whole.first_layer + whole.n_layers == end;
+
+  if (b->shares) {
+    s->alloc_bytes += s->pass == PASS_LOGITS ? bytes : 0;
+    s->free_bytes += s->pass == PASS_VOCAB ? bytes : 0;
+  } else if (ends) {
+    gboolean comes = s->pass == PASS_FORWARD && s->first_layer <= reads && s->first_layer + s->n_layers > reads;
+    gboolean goes = makes_weight_gradient(s->pass) && s->first_layer == whole.first_layer;
+    s->alloc_bytes += comes ? bytes : 0;
+    s->free_bytes += goes ? bytes : 0;
+  }
 }
 
 void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
@@ -61,7 +78,10 @@ void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
   gboolean first = s->first_layer == whole.first_layer;
   gboolean last = s->first_layer + s->n_layers == whole.first_layer + whole.n_layers;
 
-  if (!executor_memory(b) || (!backward && s->pass != PASS_FORWARD))
+  if (!executor_memory(b))
+    return;
+  hold_tokens(b, whole, s);
+  if (!backward && s->pass != PASS_FORWARD)
     return;
   int from = (backward ? last : first) ? neighbour(b, chunk->rank, chunk->index, backward) : -1;
   int to = (backward ? first : last) ? neighbour(b, chunk->rank, chunk->index, !backward) : -1;

@@ -312,16 +312,25 @@ static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, const Segm
   return is_forward(s->pass) ? behind : MAX(s->activation_bytes, 0) - behind;
 }
 
-/* What a layer's pass holds for a while. The scratch of tdp-run is a backward's (op/scratch.c): no gradient passes on
- * in a forward, and where weights' gradients are made behind, all is there but their inputs' rows of other ranks. */
-static double layer_scratch(const ProgramBuild *b, const LayerPrice *price, Pass pass)
+/* What a layer's pass of tdp-run holds for a while (op/scratch.c). A forward has what is made again later until its
+ * layer ends; where weights' gradients are made behind, all is there but their inputs' rows of other ranks. */
+static double executor_scratch(const ProgramBuild *b, const Chunk *chunk, const LayerPrice *price, Pass pass)
 {
   const PassLayout *p = &b->layout->passes;
-  double rows = executor_memory(b) ? op_boundary_bytes(b->model, p) : 0;
+  gboolean forgets = pass == PASS_FORWARD && (chunk->remade || !b->stored);
 
-  if (executor_memory(b) && pass == PASS_WEIGHT)
-    return p->sequence_parallel ? p->tp * rows : 0;
-  return price->transient_bytes - (is_forward(pass) ? rows : 0) + (is_backward(pass) ? price->recomputed_bytes : 0);
+  if (pass == PASS_WEIGHT)
+    return p->sequence_parallel ? p->tp * op_boundary_bytes(b->model, p) : 0;
+  if (is_forward(pass))
+    return price->forward_bytes + (forgets ? price->recomputed_bytes : 0);
+  return price->transient_bytes + (is_backward(pass) ? price->recomputed_bytes : 0);
+}
+
+static double layer_scratch(const ProgramBuild *b, const Chunk *chunk, const LayerPrice *price, Pass pass)
+{
+  if (executor_memory(b))
+    return executor_scratch(b, chunk, price, pass);
+  return price->transient_bytes + (is_backward(pass) ? price->recomputed_bytes : 0);
 }
 
 /* The price of a layer that a pass runs: where forwards are made again as passes of their own, backwards make none. */
@@ -337,7 +346,7 @@ static void add_scratch(const ProgramBuild *b, const Chunk *chunk, Segment *s)
   double most = -INFINITY;
 
   for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++) {
-    double scratch = layer_scratch(b, price_in(b, type, i, s->pass), s->pass);
+    double scratch = layer_scratch(b, chunk, price_in(b, type, i, s->pass), s->pass);
     double absent = absent_bytes(b, chunk, s, i);
     if (scratch - absent > most) {
       most = scratch - absent;

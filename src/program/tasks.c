@@ -9,6 +9,8 @@ typedef struct {
   gboolean gather, reduce, across; /* parameters before it, gradients after it, and over copies of a part */
   gboolean releases;       /* gives its weights back */
   gboolean first, last;    /* of its slot */
+  gboolean takes_last;     /* of a row's sends one of the last, behind which no receive is posted */
+  int posts;               /* receives that are posted ahead at its start */
 } Use;
 
 /* What frees the gradients of a pass: their sum over ranks, or behind it their copy to the host. */
@@ -404,12 +406,45 @@ static void begin_slot(RankBuild *r, const Use *use, int task)
     b->entry[program_slot(b, is_backward(slot->pass), program_stage(b, r->rank, slot->chunk), slot->micro)] = task;
 }
 
-static int use_segment(RankBuild *r, const Use *use)
+/* Receives are posted ahead from the rank's first pass on, and none behind the last sends of each row. */
+static void mark_receives(RankBuild *r)
+{
+  g_autofree int *marked = g_new0(int, r->b->shape.ranks);
+  int posts = 0;
+
+  for (guint i = r->n_uses; i-- > 0;) {
+    Use *use = &r->uses[i];
+    int row = use->first ? beside_sender(r->b, chunk_of(r, &use->slot), use->slot.pass) : -1;
+    if (row < 0 || marked[row] == RECEIVES_AHEAD)
+      continue;
+    use->takes_last = TRUE;
+    marked[row]++;
+    posts++;
+  }
+  if (r->n_uses > 0)
+    r->uses[0].posts = posts;
+}
+
+static int alike_segment(RankBuild *r, const Use *use)
 {
   if (use->other)
     return pair_segment(r->b, r->rank, &use->slot, chunk_of(r, &use->slot), use->piece, use->releases, use->other,
                         chunk_of(r, use->other));
   return chunk_pass_segment(r->b, chunk_of(r, &use->slot), use->piece, use->slot.pass, use->releases);
+}
+
+/* That of all uses alike, or one of its own where receives differ. */
+static int use_segment(RankBuild *r, const Use *use)
+{
+  int alike = alike_segment(r, use);
+
+  if (use->posts == 0 && !use->takes_last)
+    return alike;
+  Segment s = g_array_index(r->b->program->segments, Segment, alike);
+  if (s.passes)
+    g_array_ref(s.passes);
+  beside_receives(r->b, use->posts, use->takes_last, &s);
+  return program_add_segment(r->b, s);
 }
 
 /* What a pass waits for beside its slot's input. */
@@ -534,6 +569,8 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
     add_uses(&r, &slots[i], other, i);
   }
   measure_gathers(&r);
+  if (executor_memory(r.b))
+    mark_receives(&r);
   for (guint i = 0; i < r.n_uses; i++)
     add_use(&r, i);
   reduce_at_end(&r);
