@@ -68,6 +68,7 @@ START_TEST(arguments_move)
        "run|axy-b|a-|qb-b|ab-b|ab-q|b|zz-z\n");
   runs("B=/\nA=a/b\nrun ${A/\\//:} ${A/$B/_} ${A/a\\/b/c}\n", "", "run|a:b|a_b|c\n");
   runs("A=aa\nfor I in 1 2 3 4 5 6 7 8; do A=${A//a/$A$A$A$A}; done\nrun ${A:0:1}\n", "", "run|a\n"); /* ends memory */
+  runs("A=$(date)\nrun ${A:0:1} ${A/d/e} ${#A}\n", "", "run|$(...)|$(...)|$(...)\n"); /* open words stay open */
   runs("A=(p qq)\nrun ${#A[@]} ${#A} ${A[@]:1}\n", "", "run|2|1|qq\n");
   runs("S=${1,,}\nif [ $S = 8b ]; then run ${S^^}; fi\n", "8B", "run|8B\n");
 }

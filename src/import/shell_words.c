@@ -238,7 +238,7 @@ static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter 
   gboolean empty = !set || !*set || shell_unknown(set);
   char kind = p->operation[0] == ':' ? p->operation[1] : p->operation[0];
   gsize operand = p->operand + (p->operation[0] == ':' ? 2 : 1);
-  gboolean one = set && !p->all && !p->joined;
+  gboolean one = set && !shell_unknown(set) && !p->all && !p->joined;
   g_autoptr(ShellText) value = NULL;
 
   if ((kind == '-' || kind == '=') && !empty)
@@ -277,8 +277,12 @@ static void put_parameter(Builder *b, const ShellCursor *c, const Parameter *p, 
   b->begun = b->begun || (quoted && !p->all);
   if (p->length) {
     gsize length = v ? v->values->len : 0;
-    if (length > 0 && !p->all && !p->joined)
-      length = ((ShellText *)v->values->pdata[0])->text->len;
+    const ShellText *one = length > 0 && !p->all && !p->joined ? v->values->pdata[0] : NULL;
+    if (one && shell_unknown(one->text->str)) {
+      put_value(b, one, quoted);
+      return;
+    }
+    length = one ? one->text->len : length;
     g_autofree char *count = g_strdup_printf("%" G_GSIZE_FORMAT, length);
     shell_text_add_made(b->word, count);
     b->begun = TRUE;
