@@ -183,7 +183,7 @@ static gboolean values_alike(const Argument *a)
   for (guint i = 1; i < a->values->len; i++)
     if (!g_string_equal(((ShellText *)a->values->pdata[0])->text, ((ShellText *)a->values->pdata[i])->text))
       return FALSE;
-  return a->values->len > 1;
+  return TRUE;
 }
 
 gboolean argument_real(const GPtrArray *arguments, const char *file, const char *name, double *out, GError **error)
@@ -193,10 +193,9 @@ gboolean argument_real(const GPtrArray *arguments, const char *file, const char 
 
   if (!a)
     return TRUE;
-  gboolean alike = values_alike(a);
-  if (a->values->len > 1 && !alike)
+  if (!values_alike(a))
     return refuse(a, file, "one number, or the same for every layer", error);
-  g_autofree char *text = alike ? g_strdup(((ShellText *)a->values->pdata[0])->text->str) : argument_text(a);
+  g_autofree char *text = g_strdup(a->values->len ? ((ShellText *)a->values->pdata[0])->text->str : "");
   for (char *c = strchr(text, '_'); c; c = strchr(c, '_')) /* as Python writes thousands */
     memmove(c, c + 1, strlen(c));
   double value = g_ascii_strtod(text, &end);

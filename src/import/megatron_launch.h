@@ -23,6 +23,9 @@ double reading_real(Reading *r, const char *name, double usual);
 gboolean reading_flag(Reading *r, const char *name);
 const char *reading_text(Reading *r, const char *name);
 
+/* Whether the script is of Megatron-DeepSpeed: it has arguments that are its alone. */
+gboolean reading_deepspeed(Reading *r);
+
 /* Model files; newly allocated, NULL and the error. */
 char *megatron_model(Reading *r);
 

@@ -39,6 +39,12 @@ const char *reading_text(Reading *r, const char *name)
   return g_intern_string(text);
 }
 
+gboolean reading_deepspeed(Reading *r)
+{
+  gboolean named = reading_flag(r, "deepspeed"), configured = reading_flag(r, "deepspeed_config");
+  return named || configured || r->settings || *reading_text(r, "moe_expert_parallel_size");
+}
+
 /* ---- parts of a model ---- */
 
 int megatron_layers(Reading *r)
@@ -159,19 +165,15 @@ static void put_attention(Reading *r, JsonWriter *w)
 }
 
 /* Megatron-DeepSpeed has experts in every other layer where nothing says how often, and sends a token to one. */
-static gboolean of_deepspeed(Reading *r)
-{
-  return r->settings || reading_flag(r, "deepspeed") || *reading_text(r, "moe_expert_parallel_size");
-}
-
 static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
 {
+  gboolean deepspeed = reading_deepspeed(r);
   int experts = reading_int(r, "num_experts", 0), each = reading_int(r, "moe_ffn_hidden_size", 0);
-  int topk = reading_int(r, "moe_router_topk", reading_int(r, "topk", of_deepspeed(r) ? 1 : 2));
+  int topk = reading_int(r, "moe_router_topk", reading_int(r, "topk", deepspeed ? 1 : 2));
   int patched = reading_flag(r, "enable_shared_expert") ? reading_int(r, "shared_moe_ffn_hidden_size", 0) : 0;
   int shared = reading_int(r, "moe_shared_expert_intermediate_size", patched), layers = megatron_layers(r);
-  double loss = reading_real(r, "moe_aux_loss_coeff", reading_real(r, "moe_loss_coeff", of_deepspeed(r) ? 0.1 : 0));
-  int interval = reading_int(r, "expert_interval", of_deepspeed(r) ? 2 : 1);
+  double loss = reading_real(r, "moe_aux_loss_coeff", reading_real(r, "moe_loss_coeff", deepspeed ? 0.1 : 0));
+  int interval = reading_int(r, "expert_interval", deepspeed ? 2 : 1);
   const char *freq = reading_text(r, "moe_layer_freq");
   gboolean none = g_str_equal(reading_text(r, "first_k_dense_replace"), "-1"); /* of MindSpeed-LLM, as a freq of -1 */
   gboolean listed = *freq && !g_str_equal(freq, "1") && !g_str_equal(freq, "-1");

@@ -389,11 +389,10 @@ static const char *framework_of(Reading *r, const Degrees *d)
 {
   static const char *const recent[] = { "overlap_moe_expert_parallel_comm", "cuda_graph_impl",
                                         "moe_flex_dispatcher_backend" };
-  gboolean deepspeed = reading_flag(r, "deepspeed") || reading_flag(r, "deepspeed_config");
   gboolean old = reading_flag(r, "checkpoint_activations") || *reading_text(r, "activations_checkpoint_method");
 
   reading_flag(r, "no_pipeline_parallel");
-  if (deepspeed) /* experts over ranks and states on the host are later than BLOOM's software */
+  if (d->deepspeed) /* experts over ranks and states on the host are later than BLOOM's software */
     return d->ep > 1 || reading_flag(r, "cpu_optimizer") ? "deepspeed" : "megatron-deepspeed-2022";
   if (old && !r->from->listed)
     return "megatron-2021";
@@ -456,7 +455,7 @@ static int read_batch(Reading *r, const Degrees *d)
 static gboolean read_degrees(Reading *r, Degrees *d)
 {
   d->layers = megatron_layers(r);
-  d->deepspeed = reading_flag(r, "deepspeed") || reading_flag(r, "deepspeed_config");
+  d->deepspeed = reading_deepspeed(r);
   d->tp = MAX(1, reading_int(r, "tensor_model_parallel_size", 1));
   d->pp = MAX(1, reading_int(r, "pipeline_model_parallel_size", 1));
   d->cp = MAX(1, reading_int(r, "context_parallel_size", 1));

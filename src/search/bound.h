@@ -92,7 +92,8 @@ double bound_time_by_order(const Model *model, const Layout *layout, const Clust
 typedef struct {
   BoundWeights weights;
   double dynamic;
-  double beside;      /* the same where the last block's backward runs, beside its weights and gradients; 0 elsewhere */
+  double beside;      /* the same, without what is lost to fragments, where the last block's backward runs, beside its
+                         weights and gradients; 0 elsewhere */
   BoundWeights block; /* of that block */
 } RankBytes;
 
