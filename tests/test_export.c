@@ -1,4 +1,5 @@
 #include "test_export.h"
+#include "import/launch.h"
 
 /* ---- whole files ---- */
 
@@ -199,19 +200,36 @@ START_TEST(torchtitan_batch_and_stages)
 }
 END_TEST
 
+/* Each is written under its name, and read as our file of it. */
 START_TEST(torchtitan_flavors)
 {
-  static const char *const cases[][3] = {
-    {"llama-3.1-405b", "llama3", "405B"}, {"qwen3-14b", "qwen3", "14B"},          {"qwen3-30b-a3b", "qwen3", "30B-A3B"},
-    {"deepseek-v3", "deepseek_v3", "671B"}, {"deepseek-v2-lite", "deepseek_v3", "16B"},
+  static const struct {
+    const char *model, *name, *flavor;
+    gboolean written;
+  } cases[] = {
+    { "llama-3.1-405b", "llama3", "405B", TRUE },    { "qwen3-14b", "qwen3", "14B", TRUE },
+    { "qwen3-30b-a3b", "qwen3", "30B-A3B", TRUE },   { "deepseek-v3", "deepseek_v3", "671B", TRUE },
+    { "deepseek-v2-lite", "deepseek_v3", "16B", TRUE }, { "llama-3.1-8b", "llama3", "8B_flex", FALSE },
+    { "llama-4-scout", "llama4", "17bx16e", FALSE }, { "llama-4-maverick", "llama4", "17bx128e_irope", FALSE },
+    { "gpt-oss-120b", "gpt_oss", "120b", FALSE },
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    Case c = case_new(cases[i][0], "dgx-h100", 64);
-    g_autofree char *part = g_strdup_printf("[model]\nname = \"%s\"\nflavor = \"%s\"\n", cases[i][1], cases[i][2]);
+    g_autofree char *part = g_strdup_printf("[model]\nname = \"%s\"\nflavor = \"%s\"\n", cases[i].name,
+                                            cases[i].flavor);
+    g_autofree char *named = g_strdup_printf("\"name\": \"%s\"", cases[i].model);
+    g_autoptr(Launch) read = launch_read(part, "x.toml", &(LaunchOptions) { 8 }, NULL);
+    ck_assert_ptr_nonnull(strstr(read->model, named));
+    if (!cases[i].written)
+      continue;
+    Case c = case_new(cases[i].model, "dgx-h100", 64);
     has(&c, "torchtitan", part);
     has_not(&c, "torchtitan", "to register");
     case_clear(&c);
   }
+  g_autoptr(Launch) other = launch_read("[model]\nname = \"llama4\"\nflavor = \"debugmodel\"\n", "x.toml",
+                                        &(LaunchOptions) { 8 }, NULL);
+  ck_assert_ptr_null(other->model);
+  ck_assert_str_eq(other->unknown_model, "llama4 debugmodel");
 }
 END_TEST
 

@@ -149,7 +149,7 @@ Model *cli_load_model(const char *name, GError **error)
   path = files_find(name, "models", error);
   if (!path || !launch_file(path, "models", &launch, error))
     return NULL;
-  return launch && launch->model ? launch_model(launch, path, error) : model_load(path, error);
+  return launch ? launch_model(launch, path, error) : model_load(path, error);
 }
 
 Model *cli_load_model_of(const char *name, const char *plan, GError **error)
@@ -158,7 +158,7 @@ Model *cli_load_model_of(const char *name, const char *plan, GError **error)
 
   if (!name && plan && !launch_file(plan, "plans", &launch, error))
     return NULL;
-  return launch && launch->model ? launch_model(launch, plan, error) : cli_load_model(name, error);
+  return launch ? launch_model(launch, plan, error) : cli_load_model(name, error);
 }
 
 /* Of a plan file, or of another tool's that says as much. */

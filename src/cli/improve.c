@@ -104,8 +104,7 @@ static gboolean load(Improve *m, GError **error)
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
     return FALSE;
   watch_init(&m->watch, limit_s);
-  gboolean tells = m->launch && m->launch->model && !o->model;
-  m->model = tells ? launch_model(m->launch, m->path, error) : cli_load_model(o->model, error);
+  m->model = m->launch && !o->model ? launch_model(m->launch, m->path, error) : cli_load_model(o->model, error);
   m->cluster = m->model ? cli_load_cluster(o->cluster, error) : NULL;
   m->accuracy = m->cluster ? accuracy_load(error) : NULL;
   if (!m->accuracy || !load_plan(m, error))

@@ -38,6 +38,14 @@ gboolean launch_file(const char *name, const char *folder, Launch **out, GError 
 
 Model *launch_model(const Launch *launch, const char *name, GError **error)
 {
+  if (!launch->model && launch->unknown_model)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model: %s is none that is known here: expected its file or name "
+                "beside it, as in --model gpt3", name, launch->unknown_model);
+  else if (!launch->model)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model: not told: expected its file or name beside it, as in "
+                "--model gpt3", name);
+  if (!launch->model)
+    return NULL;
   return model_parse(launch->model, strlen(launch->model), name, error);
 }
 

@@ -16,7 +16,7 @@ gboolean launch_file(const char *name, const char *folder, Launch **out, GError 
 gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
                      GError **error);
 
-/* Its model; NULL and the error. */
+/* Its model; NULL and the error, also where it tells none. */
 Model *launch_model(const Launch *launch, const char *name, GError **error);
 
 /* Its plan, or where there is no launch that of a plan file; as plan_load(). */

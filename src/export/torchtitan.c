@@ -1,5 +1,6 @@
 /* torchtitan: the TOML of its last release that reads it. */
 #include "export/target.h"
+#include "model/torchtitan.h"
 
 static const ScheduleName schedule_names[] = {
   {"1f1b", "1F1B", FALSE},
@@ -19,39 +20,6 @@ static const char *const recompute_modes[] = {
 static const char *const precision_names[DTYPE_COUNT] = {
   [DTYPE_FP32] = "float32", [DTYPE_BF16] = "bfloat16",
 };
-
-/* The models that it registers; width is an expert's where there are experts. */
-static const struct {
-  const char *name, *flavor;
-  int hidden, blocks, heads, width, experts, vocab;
-} flavors[] = {
-  {"llama3", "8B", 4096, 32, 32, 14336, 0, 128256},
-  {"llama3", "70B", 8192, 80, 64, 28672, 0, 128256},
-  {"llama3", "405B", 16384, 126, 128, 53248, 0, 128256},
-  {"qwen3", "0.6B", 1024, 28, 16, 3072, 0, 151936},
-  {"qwen3", "1.7B", 2048, 28, 16, 6144, 0, 151936},
-  {"qwen3", "4B", 2560, 36, 32, 9728, 0, 151936},
-  {"qwen3", "8B", 4096, 36, 32, 12288, 0, 151936},
-  {"qwen3", "14B", 5120, 40, 40, 17408, 0, 151936},
-  {"qwen3", "32B", 5120, 64, 64, 25600, 0, 151936},
-  {"qwen3", "30B-A3B", 2048, 48, 32, 768, 128, 151936},
-  {"qwen3", "235B-A22B", 4096, 94, 64, 1536, 128, 151936},
-  {"deepseek_v3", "16B", 2048, 27, 16, 1408, 64, 102400},
-  {"deepseek_v3", "236B", 5120, 60, 128, 1536, 160, 102400},
-  {"deepseek_v3", "671B", 7168, 61, 128, 2048, 256, 129280},
-};
-
-static int flavor_of(const Model *m)
-{
-  const LayerSpec *last = model_layer(m, m->blocks);
-
-  for (gsize i = 0; i < G_N_ELEMENTS(flavors); i++)
-    if (flavors[i].hidden == m->hidden && flavors[i].blocks == m->blocks && flavors[i].vocab == m->vocab &&
-        flavors[i].heads == last->attention.heads && flavors[i].width == last->ffn.width &&
-        flavors[i].experts == last->ffn.experts && export_llama_like(m))
-      return (int)i;
-  return -1;
-}
 
 /* torchao's recipes of 8-bit products. */
 static const struct {
@@ -78,16 +46,16 @@ static void put_recipe(const Formats *f, GString *text)
 static void put_model(Export *e, GString *text)
 {
   const Model *m = e->model;
-  int flavor = flavor_of(m);
+  const TorchtitanFlavor *flavor = export_llama_like(m) ? torchtitan_flavor_of(m) : NULL;
 
-  if (flavor < 0 && export_llama_like(m))
+  if (!flavor && export_llama_like(m))
     export_lose(e, "model: %s: not among torchtitan's flavors, written as one to register", m->name);
-  else if (flavor < 0)
+  else if (!flavor)
     export_lose(e, "model: %s: torchtitan has no such blocks, written as a Llama flavor to register", m->name);
   if (m->tied_embeddings && e->layout.pipeline.shape.ranks > 1)
     export_lose(e, "model: tied embeddings: torchtitan cannot tie them across stages, written as it stands");
-  g_string_append_printf(text, "[model]\nname = \"%s\"\nflavor = ", flavor < 0 ? "llama3" : flavors[flavor].name);
-  export_quoted(text, flavor < 0 ? m->name : flavors[flavor].flavor);
+  g_string_append_printf(text, "[model]\nname = \"%s\"\nflavor = ", flavor ? flavor->name : "llama3");
+  export_quoted(text, flavor ? flavor->flavor : m->name);
   g_string_append_c(text, '\n');
   put_converter(&e->layout.passes.formats, text);
   g_string_append_c(text, '\n');

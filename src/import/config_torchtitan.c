@@ -1,23 +1,11 @@
 /* torchtitan's TOML, as its releases up to v0.2.2 read it. */
 #include "base/files.h"
 #include "import/config_launch.h"
-#include "model/model.h"
+#include "model/torchtitan.h"
 
 #include <string.h>
 
 #define PARALLEL "parallelism."
-
-/* Its flavors, by our files of models. */
-static const struct {
-  const char *name, *flavor, *model;
-} flavors[] = {
-  { "llama3", "8B", "llama-3.1-8b" }, { "llama3", "70B", "llama-3.1-70b" }, { "llama3", "405B", "llama-3.1-405b" },
-  { "qwen3", "0.6B", "qwen3-0.6b" }, { "qwen3", "1.7B", "qwen3-1.7b" }, { "qwen3", "4B", "qwen3-4b" },
-  { "qwen3", "8B", "qwen3-8b" }, { "qwen3", "14B", "qwen3-14b" }, { "qwen3", "32B", "qwen3-32b" },
-  { "qwen3", "30B-A3B", "qwen3-30b-a3b" }, { "qwen3", "235B-A22B", "qwen3-235b-a22b" },
-  { "deepseek_v3", "16B", "deepseek-v2-lite" }, { "deepseek_v3", "236B", "deepseek-v2" },
-  { "deepseek_v3", "671B", "deepseek-v3" },
-};
 
 static const char *const schedules[][2] = {
   { "1F1B", "1f1b" }, { "GPipe", "gpipe" }, { "Interleaved1F1B", "interleaved-rounds" }, { "LoopedBFS", "looped-bfs" },
@@ -34,16 +22,14 @@ static int read_model(ConfigReading *r)
 {
   const char *name = settings_text(r->from, "model.name"), *flavor = settings_text(r->from, "model.flavor");
 
-  for (gsize i = 0; i < G_N_ELEMENTS(flavors); i++) {
-    g_autofree char *path = NULL;
-    if (!g_str_equal(flavors[i].name, name) || !g_str_equal(flavors[i].flavor, flavor))
-      continue;
-    path = files_find(flavors[i].model, "models", NULL);
-    g_autoptr(Model) model = path ? model_load(path, NULL) : NULL;
-    if (model && g_file_get_contents(path, &r->to.out->model, NULL, NULL))
-      return model->blocks;
-  }
+  const TorchtitanFlavor *known = torchtitan_flavor(name, flavor);
+  g_autofree char *path = known ? files_find(known->model, "models", NULL) : NULL;
+  g_autoptr(Model) model = path ? model_load(path, NULL) : NULL;
+
+  if (model && g_file_get_contents(path, &r->to.out->model, NULL, NULL))
+    return model->blocks;
   launch_assume(&r->to, "model: %s %s: not among the models of this program (--model)", name, flavor);
+  r->to.out->unknown_model = g_strdup_printf("%s %s", name, flavor);
   return 0;
 }
 

@@ -55,6 +55,7 @@ void launch_assume(LaunchReading *r, const char *format, ...)
 void launch_free(Launch *l)
 {
   g_free(l->model);
+  g_free(l->unknown_model);
   g_free(l->plan);
   g_ptr_array_unref(l->ignored);
   g_ptr_array_unref(l->beyond);

@@ -22,6 +22,7 @@ typedef struct {
   gboolean editable;  /* launch_change() changes it: it is no log */
   gboolean whole;     /* its change is between whole files, not between command lines */
   char *model;        /* a model file; NULL = not told */
+  char *unknown_model; /* what names one that we have no file of; NULL = nothing does */
   char *plan;         /* a plan file */
   int gpus;           /* of the plan */
   double measured_s;  /* a step, where a log tells it; 0 = not */
