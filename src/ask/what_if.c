@@ -13,7 +13,6 @@ typedef struct {
   void (*scale)(Cluster *cluster, int tier, double factor);
   gboolean of_tier;
   gboolean costs; /* steps take longer with more of it */
-  gboolean alone; /* nothing is faster with less of it, or, if it costs, with more: slowdown by a transfer's rate is */
   gboolean room;  /* nothing takes another time */
 } Knob;
 
@@ -72,14 +71,14 @@ static void scale_slowdown(Cluster *c, int tier, double f)
 }
 
 static const Knob knobs[] = {
-  { "matrix FLOP/s", scale_math, .alone = TRUE },
-  { "sustained share of them", scale_sustained, .alone = TRUE },
-  { "memory bandwidth", scale_memory_rate, .alone = TRUE },
+  { "matrix FLOP/s", scale_math },
+  { "sustained share of them", scale_sustained },
+  { "memory bandwidth", scale_memory_rate },
   { "memory size", scale_memory, .room = TRUE },
-  { "kernel launch time", scale_launches, .costs = TRUE, .alone = TRUE },
+  { "kernel launch time", scale_launches, .costs = TRUE },
   { "bandwidth", scale_bandwidth, .of_tier = TRUE },
-  { "latency", scale_latency, .of_tier = TRUE, .costs = TRUE, .alone = TRUE },
-  { "slowdown of kernels beside", scale_slowdown, .of_tier = TRUE, .costs = TRUE, .alone = TRUE },
+  { "latency", scale_latency, .of_tier = TRUE, .costs = TRUE },
+  { "slowdown of kernels beside", scale_slowdown, .of_tier = TRUE, .costs = TRUE },
 };
 
 /* What each number is multiplied by. */
@@ -113,61 +112,123 @@ static void effect_clear(gpointer effect)
     g_free(e->others[i]);
 }
 
-/* What bounds of time come to at least when a number changes: each is a sum of maxima of parts, none of which falls by
- * more than the number changes; where all rise, no less than they were, but that slower transfers slow kernels less.
- * 0 where a device waits less for others the quicker it is, and on mixed nodes, whose devices the change leaves alone. */
-static double floor_scale(const Cluster *c, const Knob *knob, double factor)
+/* What is known of the parts of the space (SearchResult.bounds). NULL: nothing, on mixed nodes, whose devices a change
+ * leaves alone, and where a device waits less for others the quicker it is. */
+typedef struct {
+  const GArray *own;      /* on the cluster as it is */
+  const GArray *cheapest; /* where all that costs is less */
+} Known;
+
+/* What bounds of time come to at least when a number is multiplied: each is a sum of maxima of parts, none of which
+ * falls by more than the number changes; where all rise, no less than they were, but that slower transfers between
+ * nodes slow kernels less. */
+static double floor_scale(const Cluster *c, const Knob *knob, int tier, double factor)
 {
   gboolean slower = knob->costs ? factor > 1 : factor < 1;
-
-  if (c->device.rate_jitter > 0 || c->n_types > 0)
-    return 0;
-  if (knob->room || (slower && knob->alone))
-    return 1;
   double slowdown = c->tiers[0].link.compute_slowdown;
+
+  if (knob->room || (slower && (knob->costs || tier == 0)))
+    return 1;
   return slower ? (1 + (slowdown - 1) * factor) / slowdown : MIN(factor, 1 / factor);
 }
 
-/* The best plan on a changed cluster. The plan that was best, if it is of the space there too, is a plan to beat. */
-static gboolean best_there(const Asked *q, const Cluster *cluster, double scale, const Plan *plan, const Metrics *m,
-                           Found *out)
+/* Has floors know what bounds elsewhere say, so many times them. */
+static void raise_floors(GArray *floors, const GArray *bounds, double scale)
 {
-  SearchOptions o = *q->options;
-
-  if (scale == 0 || cluster->device.memory_bytes > q->cluster->device.memory_bytes)
-    o.floors = NULL;
-  o.known = ask_known(cluster, &o, plan, m);
-  o.floor_scale = scale;
-  return ask_best(q->model, cluster, &o, cluster->devices, out);
+  g_array_set_size(floors, MAX(floors->len, bounds->len));
+  for (guint i = 0; i < bounds->len; i++) {
+    PartFloor *floor = &g_array_index(floors, PartFloor, i);
+    const PartFloor *other = &g_array_index(bounds, PartFloor, i);
+    floor->bound_s = MAX(floor->bound_s, other->bound_s * scale);
+    floor->plans = other->plans;
+  }
 }
 
-static Effect effect_of(const Asked *q, const Found *best, const Knob *knob, int tier)
+/* What holds where a number is multiplied; `twice`: bounds where it is doubled, NULL = none. Where a device has more
+ * memory other plans fit. */
+static GArray *floors_at(const Cluster *c, const Known *known, const Knob *knob, int tier, int at, const GArray *twice)
+{
+  GArray *floors = g_array_new(FALSE, TRUE, sizeof(PartFloor));
+
+  if (known->own && !(knob->room && at != MINUS))
+    raise_floors(floors, known->own, floor_scale(c, knob, tier, factors[at]));
+  if (known->cheapest && knob->costs && at == MINUS)
+    raise_floors(floors, known->cheapest, 1);
+  if (known->own && twice && !knob->costs && at == PLUS)
+    raise_floors(floors, twice, floor_scale(c, knob, tier, factors[PLUS] / factors[DOUBLE]));
+  return floors;
+}
+
+/* The best plan on a changed cluster, and the bounds there. The plan that was best, if it is of the space there too, is
+ * a plan to beat. FALSE: none fits. */
+static gboolean best_there(const Asked *q, const Cluster *cluster, const GArray *floors, const Plan *plan,
+                           Metrics *m, Found *out, GArray **bounds)
+{
+  SearchOptions o = *q->options;
+  g_autoptr(Trace) trace = simulate_plan(q->model, cluster, plan);
+
+  trace_metrics(trace, m);
+  o.floors = floors->len > 0 ? floors : NULL;
+  o.known = ask_known(cluster, &o, plan, m);
+  return ask_bounded(q->model, cluster, &o, out, bounds);
+}
+
+/* Bounds of a search in which each number that costs is less: they hold where one of them is. */
+static GArray *cheapest_bounds(const Asked *q, const Found *best, const GArray *own)
+{
+  g_autoptr(GArray) floors = g_array_new(FALSE, TRUE, sizeof(PartFloor));
+  GArray *bounds = NULL;
+  Cluster cluster = *q->cluster;
+  double slowdown = cluster.tiers[0].link.compute_slowdown;
+  Metrics m;
+  Found found;
+
+  for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
+    for (int tier = 0; tier < (knobs[k].of_tier ? cluster.n_tiers : 1) && knobs[k].costs; tier++)
+      knobs[k].scale(&cluster, tier, factors[MINUS]);
+  raise_floors(floors, own, factors[MINUS] * cluster.tiers[0].link.compute_slowdown / slowdown);
+  best_there(q, &cluster, floors, &best->plan, &m, &found, &bounds);
+  return bounds;
+}
+
+static gboolean same_cluster(const Cluster *a, const Cluster *b)
+{
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* Twice as much is searched before a little more, which it bounds, unless both are at a limit. */
+static Effect effect_of(const Asked *q, const Found *best, const Known *known, const Knob *knob, int tier)
 {
   double step = best->metrics.iteration_s;
   const char *name = knob->title;
   Effect e = { .title = knob->of_tier ? g_strdup_printf("%s %s", q->cluster->tiers[tier].name, name) : g_strdup(name) };
   g_autofree char *label = plan_label(&best->plan);
-  Cluster before = *q->cluster;
+  g_autoptr(GArray) twice = NULL;
+  Cluster clusters[FACTORS];
 
   for (int i = 0; i < FACTORS; i++) {
-    Cluster cluster = *q->cluster;
+    clusters[i] = *q->cluster;
+    knob->scale(&clusters[i], tier, factors[i]);
+  }
+  gboolean limit = same_cluster(&clusters[PLUS], &clusters[DOUBLE]);
+  const int order[FACTORS] = { MINUS, limit ? PLUS : DOUBLE, limit ? DOUBLE : PLUS };
+  for (int k = 0; k < FACTORS; k++) {
+    int i = order[k];
+    const Cluster *cluster = &clusters[i];
     Found found;
     Metrics m;
-    knob->scale(&cluster, tier, factors[i]);
-    if (memcmp(&cluster, q->cluster, sizeof cluster) == 0 || stop_asked(q->options->stop)) { /* at its limit, or 0 */
+    if (same_cluster(cluster, q->cluster) || stop_asked(q->options->stop)) {
       e.others[i] = g_strdup("no");
       continue;
     }
-    if (i > 0 && memcmp(&cluster, &before, sizeof cluster) == 0) { /* both at the limit */
-      e.step[i] = e.step[i - 1];
-      e.best[i] = e.best[i - 1];
-      e.others[i] = g_strdup(e.others[i - 1]);
+    if (limit && i == DOUBLE) {
+      e.step[i] = e.step[PLUS];
+      e.best[i] = e.best[PLUS];
+      e.others[i] = g_strdup(e.others[PLUS]);
       continue;
     }
-    before = cluster;
-    g_autoptr(Trace) trace = simulate_plan(q->model, &cluster, &best->plan);
-    trace_metrics(trace, &m);
-    gboolean fits = best_there(q, &cluster, floor_scale(&cluster, knob, factors[i]), &best->plan, &m, &found);
+    g_autoptr(GArray) floors = floors_at(cluster, known, knob, tier, i, twice);
+    gboolean fits = best_there(q, cluster, floors, &best->plan, &m, &found, i == DOUBLE ? &twice : NULL);
     g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");
     e.step[i] = m.iteration_s / step - 1;
     e.best[i] = fits ? found.metrics.iteration_s / step - 1 : NAN;
@@ -210,11 +271,11 @@ static const Effect *strongest(const GArray *effects, int factor)
 }
 
 /* Effects of all numbers; a stop leaves those before it. */
-static void add_effects(const Asked *q, const Found *best, GArray *effects)
+static void add_effects(const Asked *q, const Found *best, const Known *known, GArray *effects)
 {
   for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
     for (int tier = 0; tier < (knobs[k].of_tier ? q->cluster->n_tiers : 1); tier++) {
-      Effect e = effect_of(q, best, &knobs[k], tier);
+      Effect e = effect_of(q, best, known, &knobs[k], tier);
       if (stop_heard(q->options->stop)) {
         effect_clear(&e);
         return;
@@ -239,7 +300,8 @@ Answer *answer_sensitivity(const Asked *q)
   SearchOptions options = *q->options;
   Asked asked = { q->model, q->cluster, &options, 0, q->accuracy };
   g_autoptr(GArray) effects = g_array_new(FALSE, FALSE, sizeof(Effect));
-  g_autoptr(GArray) bounds = NULL;
+  g_autoptr(GArray) bounds = NULL, cheapest = NULL;
+  Known known = { 0 };
   Found best;
 
   options.refine = FALSE; /* what is best is to be best in one space each time */
@@ -248,10 +310,13 @@ Answer *answer_sensitivity(const Asked *q)
     g_string_assign(a->says, stopped ? "Stopped before any plan that fits was found." : "No plan fits.");
     return a;
   }
-  options.floors = options.objective == &objectives[0] ? bounds : NULL;
+  if (options.objective == &objectives[0] && q->cluster->device.rate_jitter == 0 && q->cluster->n_types == 0) {
+    known.own = bounds;
+    known.cheapest = cheapest = cheapest_bounds(&asked, &best, bounds);
+  }
   g_array_set_clear_func(effects, effect_clear);
   answer_draw(a, -1, 0, 1 + FACTORS + PLUS);
-  add_effects(&asked, &best, effects);
+  add_effects(&asked, &best, &known, effects);
   const Result r = ask_result(q, q->model, &best);
   g_autofree char *label = plan_label(&best.plan), *step = result_step_text(&r);
   g_string_printf(a->says,

@@ -77,7 +77,9 @@ static void meet_part(gpointer data, const SpacePart *part)
     }
     if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
-    g_array_append_val(r->bounds, part->bound_s);
+    PartFloor floor = { part->bound_s, part->plans };
+    g_array_set_size(r->bounds, part->batch);
+    g_array_append_val(r->bounds, floor);
   }
   g_array_append_val(s->parts, *part);
   g_array_set_size(s->within, s->parts->len);
@@ -486,7 +488,7 @@ static void search_init(Search *s)
   s->result->least_bound = INFINITY;
   s->result->floors.passes_s = s->result->floors.compute_s = s->result->floors.fitting_s = INFINITY;
   s->result->best = g_array_new(FALSE, FALSE, sizeof(Found));
-  s->result->bounds = g_array_new(FALSE, FALSE, sizeof(double));
+  s->result->bounds = g_array_new(FALSE, TRUE, sizeof(PartFloor));
   s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->later = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->near = g_array_new(FALSE, FALSE, sizeof(Near));

@@ -260,11 +260,11 @@ static double least_within(const Search *s, guint at)
 
 void search_raise_bounds(Search *s)
 {
-  GArray *bounds = s->result->bounds;
-
-  for (guint i = 0, at = 0; at < bounds->len; i++)
-    if (g_array_index(s->parts, SpacePart, i).pass < 0)
-      g_array_index(bounds, double, at++) = least_within(s, i);
+  for (guint i = 0; i < s->parts->len; i++) {
+    const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
+    if (part->pass < 0)
+      g_array_index(s->result->bounds, PartFloor, part->batch).bound_s = least_within(s, i);
+  }
 }
 
 void search_settle_halfway(Search *s)

@@ -442,10 +442,11 @@ static void walk_batches(Walk *w, Plan plan)
   const Fixed *f = &w->options->fixed;
   gboolean divides = plan.global_batch % plan.dp == 0;
 
-  space_choices(w, &plan);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
   if (w->visitor->part)
-    space_begin_degrees(w, &plan);
+    g_array_append_val(w->degrees, plan);
+  else
+    space_choices(w, &plan);
 
   for (guint i = 0; i < sizes->len; i++) {
     plan.micro_batch = g_array_index(sizes, int, i);

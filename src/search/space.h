@@ -112,6 +112,7 @@ typedef struct {
   double bound_s, memory_bytes;
   double state_bytes;  /* of memory_bytes, states alone; of a part of degrees and a micro-batch */
   double compute_s;    /* what computes at least of the passes; of a part of degrees and a micro-batch */
+  guint batch;         /* a part of degrees and a micro-batch: which of all that the space has */
   guint degrees;       /* private to the walk, as what follows */
   int micro_batch;
   gint16 pass;         /* choice of passes; -1 = all of the degrees and micro-batch */

@@ -156,13 +156,21 @@ static void add_group(Walk *w, const Plan *group, gconstpointer dispatchers)
   }
 }
 
-/* Works out what bounds of the degrees go by. */
+static void choose_of(Walk *w, guint degrees)
+{
+  if (w->at != degrees + 1)
+    space_choices(w, &g_array_index(w->degrees, Plan, degrees));
+  w->at = degrees + 1;
+}
+
+/* Works out what bounds of the degrees go by, and what plans of them may choose. */
 static void bound_degrees(Walk *w, guint degrees)
 {
   Plan plan = g_array_index(w->degrees, Plan, degrees);
 
   if (w->bound.of == degrees + 1)
     return;
+  choose_of(w, degrees);
   plan.micro_batch = 1;
   guint open = space_dispatchers(w, &plan);
   plan.dispatch = g_bit_nth_lsf(open, -1);
@@ -175,13 +183,6 @@ static void bound_degrees(Walk *w, guint degrees)
   if (space_check_part(w, &plan, PLAN_DEGREES) == RULE_NONE)
     space_each_group(w, plan, add_group, &open);
   w->bound.plans *= space_count_orders(w) * __builtin_popcount(open);
-}
-
-void space_begin_degrees(Walk *w, const Plan *plan)
-{
-  g_array_append_val(w->degrees, *plan);
-  w->at = w->degrees->len;
-  bound_degrees(w, w->degrees->len - 1);
 }
 
 /* Bytes that a device may hold, on average. */
@@ -317,27 +318,34 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
     w->bound.working_bytes = part->memory_bytes;
 }
 
-/* What a like search knows of the next part; 0 = nothing. */
-static double known_floor(Walk *w)
+/* What a like search knows of a part. */
+static PartFloor known_floor(const Walk *w, guint batch)
 {
   const SearchOptions *o = w->options;
-  guint at = w->met++;
+  PartFloor floor = { 0 };
 
-  return o->floors && at < o->floors->len ? g_array_index(o->floors, double, at) * o->floor_scale * (1 - 1e-9) : 0;
+  if (!o->floors || batch >= o->floors->len)
+    return floor;
+  floor = g_array_index(o->floors, PartFloor, batch);
+  floor.bound_s *= 1 - 1e-9;
+  return floor;
 }
 
 void space_meet_batch(Walk *w, const Plan *plan)
 {
-  SpacePart part = { .index = w->space, .plans = w->bound.plans, .degrees = w->degrees->len - 1,
+  SpacePart part = { .index = w->space, .batch = w->met++, .degrees = w->degrees->len - 1,
                      .micro_batch = plan->micro_batch, .pass = -1 };
+  const PartFloor floor = known_floor(w, part.batch);
 
-  double floor_s = w->bound.least->len > 0 ? known_floor(w) : 0;
-  if (w->options->known > 0 && floor_s > w->options->known) {
-    part.bound_s = floor_s;
+  if (w->options->known > 0 && floor.bound_s > w->options->known) {
+    part.bound_s = floor.bound_s;
+    part.plans = floor.plans;
     w->space += part.plans;
     w->visitor->part(w->visitor->data, &part);
     return;
   }
+  bound_degrees(w, part.degrees);
+  part.plans = w->bound.plans;
   if (w->bound.least->len == 0) { /* a rule turns all of it down */
     space_walk_orders(w, *plan);
     return;
@@ -352,7 +360,7 @@ void space_meet_batch(Walk *w, const Plan *plan)
   part.memory_bytes += part.state_bytes;
   if (w->bound.working_bytes > 0 || part.memory_bytes > w->visitor->timed_bytes)
     part.bound_s = 0;
-  part.bound_s = MAX(part.bound_s, floor_s);
+  part.bound_s = MAX(part.bound_s, floor.bound_s);
   w->space += part.plans;
   w->visitor->part(w->visitor->data, &part);
 }
@@ -488,9 +496,7 @@ static Plan degrees_of(SpaceWalk *w, const SpacePart *part)
 {
   Plan plan = g_array_index(w->degrees, Plan, part->degrees);
 
-  if (w->at != part->degrees + 1)
-    space_choices(w, &plan);
-  w->at = part->degrees + 1;
+  choose_of(w, part->degrees);
   plan.micro_batch = part->micro_batch;
   return plan;
 }

@@ -42,7 +42,7 @@ struct SpaceWalk {
   PriceCache *prices;
   const SpaceVisitor *visitor;
   gint64 space;      /* place of the next plan */
-  guint met;         /* parts of degrees and a micro-batch */
+  guint met;         /* micro-batches of degrees */
   GArray *degrees;   /* Plan: degrees that parts have */
   guint at;          /* of them, one more than those that choices are of */
   DegreesBound bound;
@@ -100,8 +100,7 @@ guint space_dispatchers(const Walk *walk, const Plan *plan);
 /* Of these, those that another one beats under the plan's degrees and micro-batch. */
 guint space_beaten(const Walk *walk, const Plan *plan, guint open);
 
-/* Meets a micro-batch of the degrees that were begun last. */
-void space_begin_degrees(Walk *walk, const Plan *plan);
+/* Meets a micro-batch of the last of `degrees`. */
 void space_meet_batch(Walk *walk, const Plan *plan);
 
 /* Meets a choice of passes of a group, but for the states that rules turn down. */
