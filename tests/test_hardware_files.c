@@ -170,7 +170,6 @@ START_TEST(servers_are_clusters)
 {
   g_autoptr(Cluster) server = whole_load("azure-nd96isr-h100-v5"), gpu = whole_load("h100");
   g_autoptr(Cluster) sxm = whole_load("a100-sxm4-40gb");
-  g_autoptr(GError) error = NULL;
 
   ck_assert_int_eq(server->devices, 8);
   ck_assert(cluster_resize(server, 64, NULL));
@@ -178,11 +177,17 @@ START_TEST(servers_are_clusters)
   ck_assert_str_eq(server->name, "azure-nd96isr-h100-v5");
   ck_assert_str_eq(gpu->server, "dgx-h100");
   ck_assert_str_eq(sxm->device.name, "a100-sxm4-40gb");
-  ck_assert_ptr_null(cluster_load("t4", &error)); /* no server has it */
-  ck_assert(g_str_has_prefix(error->message, "t4: no such cluster"));
-  g_clear_error(&error);
-  ck_assert_ptr_null(cluster_load("dgxh100", &error));
-  ck_assert_msg(strstr(error->message, "did you mean \"dgx-h100\"?") != NULL, "%s", error->message);
+  static const char *const refused[][2] = {
+    { "t4", "t4: t4 is a GPU without a usual server: expected a cluster file" },
+    { "H20", "H20: h20-96gb is a GPU without a usual server: expected a cluster file" },
+    { "h800", "h800: h800-sxm5-80gb is a GPU without a usual server: expected a cluster, as \"h800-80gb\"" },
+    { "dgxh100", "; did you mean \"dgx-h100\"?" }, { "rtx4090", "; did you mean \"rtx-4090\"?" },
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(refused); i++) {
+    g_autoptr(GError) error = NULL;
+    ck_assert_ptr_null(cluster_load(refused[i][0], &error));
+    ck_assert_msg(strstr(error->message, refused[i][1]) != NULL, "%s", error->message);
+  }
 }
 END_TEST
 

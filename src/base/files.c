@@ -129,10 +129,11 @@ char **files_names(const char *below)
 static char *suggestion(const char *name, const char *folder)
 {
   g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *servers = g_build_filename(folder, "servers", NULL);
+  g_autofree char *servers = g_build_filename(folder, "servers", NULL), *gpus = g_build_filename(folder, "gpus", NULL);
   list_names(folder, names);
   list_names(".", names);
-  list_names(servers, names); /* of clusters */
+  list_names(servers, names); /* of clusters, as what follows */
+  list_names(gpus, names);
   g_ptr_array_sort(names, compare_names);
   g_ptr_array_add(names, NULL);
   gboolean suffixed = g_str_has_suffix(name, ".json");

@@ -274,10 +274,12 @@ static gboolean has_file(const char *folder, const char *name)
   return g_file_test(path, G_FILE_TEST_IS_REGULAR);
 }
 
-/* The usual server of the GPU of this name, or short name; newly allocated, NULL if there is none. */
-static char *server_of_gpu(const char *name)
+/* The usual server of the GPU of this name, or short name; newly allocated, NULL if there is none. `gpu`: one that begins
+ * with that name, and has none. */
+static char *server_of_gpu(const char *name, char **gpu)
 {
   g_auto(GStrv) gpus = files_names("hardware/gpus");
+  gsize length = strlen(name);
   for (int i = 0; gpus[i]; i++) {
     g_autofree char *below = g_strdup_printf("hardware/gpus/%s.json", gpus[i]);
     g_autofree char *path = files_data_path(below);
@@ -288,8 +290,26 @@ static char *server_of_gpu(const char *name)
                      (cJSON_IsString(shorter) && g_ascii_strcasecmp(shorter->valuestring, name) == 0);
     if (meant && cJSON_IsString(usual))
       return g_strdup(usual->valuestring);
+    if (!*gpu && !usual && g_ascii_strncasecmp(gpus[i], name, length) == 0 && strchr("-", gpus[i][length]))
+      *gpu = g_strdup(gpus[i]);
   }
   return NULL;
+}
+
+/* Of a GPU that no server has: names a cluster that begins with what was asked for, if there is one. */
+static void set_unserved(const char *name, const char *gpu, GError **error)
+{
+  g_auto(GStrv) clusters = files_names("hardware");
+  gsize length = strlen(name);
+
+  for (int i = 0; clusters[i]; i++)
+    if (g_ascii_strncasecmp(clusters[i], name, length) == 0 && strchr("-", clusters[i][length])) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s is a GPU without a usual server: expected a cluster, as "
+                  "\"%s\"", name, gpu, clusters[i]);
+      return;
+    }
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s is a GPU without a usual server: expected a cluster file that "
+              "says what joins its nodes (hardware/README.md)", name, gpu);
 }
 
 /* One node of a server, by its name or that of its GPU; NULL without an error if nothing has this name. */
@@ -298,7 +318,10 @@ static Cluster *server_as_cluster(const char *name, GError **error)
   if (strchr(name, '/'))
     return NULL;
   g_autofree char *stem = g_strndup(name, strlen(name) - (g_str_has_suffix(name, ".json") ? strlen(".json") : 0));
-  g_autofree char *server = has_file("servers", stem) ? g_strdup(stem) : server_of_gpu(stem);
+  g_autofree char *gpu = NULL;
+  g_autofree char *server = has_file("servers", stem) ? g_strdup(stem) : server_of_gpu(stem, &gpu);
+  if (!server && gpu)
+    set_unserved(stem, gpu, error);
   if (!server)
     return NULL;
   g_autofree char *text = g_strdup_printf("{ \"name\": \"%s\", \"nodes\": 1, \"server\": \"%s\", "
