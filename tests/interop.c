@@ -43,7 +43,7 @@ static const char *const recomputes[] = {
   "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"mlp\"]",
 };
 
-static const char *const megatron[] = { "megatron", "bridge", "accelerate", "torch-schedule", NULL };
+static const char *const megatron[] = { "megatron", "primus", "bridge", "accelerate", "torch-schedule", NULL };
 static const char *const deepspeed[] = { "deepspeed", NULL };
 static const char *const torchtitan[] = { "torchtitan", "accelerate", "torch-schedule", NULL };
 static const char *const nanotron[] = { "nanotron", NULL };

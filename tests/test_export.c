@@ -399,10 +399,12 @@ START_TEST(formats_are_valid)
     g_autofree char *titan = exported(c, "torchtitan", NULL);
     g_autofree char *bridge = exported(c, "bridge", NULL);
     g_autofree char *accelerate = exported(c, "accelerate", NULL);
+    g_autofree char *primus = exported(c, "primus", NULL);
     read_by(script, "bash", "-n", NULL);
     read_by(titan, "python3", "-c", toml);
     read_by(bridge, "python3", "-c", yaml);
     read_by(accelerate, "python3", "-c", yaml);
+    read_by(primus, "python3", "-c", yaml);
     if (i > 0) {
       g_autofree char *nanotron = exported(c, "nanotron", NULL);
       read_by(nanotron, "python3", "-c", yaml);

@@ -90,8 +90,8 @@ END_TEST
 /* Each target has its share, and says what world it starts or how its stages run. */
 START_TEST(every_target_is_recorded)
 {
-  static const char *const targets[] = { "megatron", "accelerate", "torchtitan", "nanotron", "deepspeed",
-                                         "torch-schedule" };
+  static const char *const targets[] = { "megatron", "accelerate", "torchtitan", "nanotron", "primus",
+                                         "deepspeed", "torch-schedule" };
   g_autoptr(JsonDoc) doc = recorded();
 
   for (gsize i = 0; i < G_N_ELEMENTS(targets); i++) {

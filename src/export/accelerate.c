@@ -179,11 +179,7 @@ static void note_optimizer(Export *e)
  * iterator ends too early (Accelerator._prepare_megatron_lm): sequences stay whole. */
 static void take_whole_sequences(Export *e)
 {
-  const PlanListener losses = export_listener(e);
-  Plan *whole = plan_of_whole_sequences(e->plan);
-
-  plan_compare(e->plan, whole, "its loader hands out micro-batches as if these were copies", &losses);
-  export_take_plan(e, whole);
+  export_take_less(e, plan_of_whole_sequences(e->plan), "its loader hands out micro-batches as if these were copies");
 }
 
 static gboolean render(Export *e, GString *text, GError **error)

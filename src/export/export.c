@@ -9,7 +9,7 @@
 
 const Exporter *const exporters[] = {
   &exporter_megatron, &exporter_deepspeed,  &exporter_torchtitan, &exporter_bridge,
-  &exporter_accelerate, &exporter_nanotron, NULL,
+  &exporter_accelerate, &exporter_nanotron, &exporter_primus, NULL,
 };
 
 const Exporter *exporter_find(const char *name)
@@ -332,6 +332,14 @@ void export_take_plan(Export *e, Plan *plan)
   set_plan(e, plan);
   g_free(e->taken);
   e->taken = plan;
+}
+
+void export_take_less(Export *e, Plan *plan, const char *reason)
+{
+  const PlanListener losses = export_listener(e);
+
+  plan_compare(e->plan, plan, reason, &losses);
+  export_take_plan(e, plan);
 }
 
 static void export_clear(Export *e)

@@ -375,19 +375,29 @@ static void put_start(const Export *e, const char *trainer, GString *text)
   g_string_append_printf(text, "  %s\n", script);
 }
 
+const MegatronTrainer *megatron_flags(Export *e, GString *model, GString *plan, GString *other, GError **error)
+{
+  const MegatronTrainer *trainer = megatron_trainer(e, error);
+
+  if (!trainer)
+    return NULL;
+  megatron_model_flags(e, model);
+  export_end_line(model);
+  plan_flags(e, plan);
+  export_end_line(plan);
+  other_flags(e, trainer, other);
+  return trainer;
+}
+
 static gboolean render(Export *e, GString *text, GError **error)
 {
   g_autoptr(GString) model = g_string_new(NULL);
   g_autoptr(GString) plan = g_string_new(NULL);
   g_autoptr(GString) other = g_string_new(NULL);
-
-  const MegatronTrainer *trainer = megatron_trainer(e, error);
+  const MegatronTrainer *trainer = megatron_flags(e, model, plan, other, error);
 
   if (!trainer)
     return FALSE;
-  megatron_model_flags(e, model);
-  plan_flags(e, plan);
-  other_flags(e, trainer, other);
   if (e->nodes > 1) {
     g_string_append_printf(text, "#SBATCH --nodes=%d\n#SBATCH --gpus-per-node=%d\n", e->nodes, e->node_gpus);
     g_string_append(text, "#SBATCH --ntasks-per-node=1\n#SBATCH --exclusive\n");

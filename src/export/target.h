@@ -20,7 +20,7 @@ struct Export {
 };
 
 extern const Exporter exporter_megatron, exporter_deepspeed, exporter_torchtitan, exporter_bridge, exporter_accelerate,
-    exporter_nanotron;
+    exporter_nanotron, exporter_primus;
 
 /* Placeholders, alike in all formats. */
 #define EXPORT_STEPS 10
@@ -50,6 +50,9 @@ char *export_stages(const Export *e);
 
 /* Has the export write another plan, which it takes. */
 void export_take_plan(Export *e, Plan *plan);
+
+/* The same, and what it changes is lost for that reason. */
+void export_take_less(Export *e, Plan *plan, const char *reason);
 
 /* Hears of keys as losses. */
 PlanListener export_listener(Export *e);
@@ -162,5 +165,12 @@ char *megatron_pattern(const Export *e);
 
 /* The script's flags for the model, a group a line. */
 void megatron_model_flags(Export *e, GString *flags);
+
+/* All flags of the script, in lines: of the model, of the plan, and placeholders for the rest; one string may take all.
+ * NULL and the error where none trains the model. */
+const MegatronTrainer *megatron_flags(Export *e, GString *model, GString *plan, GString *other, GError **error);
+
+/* "key: value" as Primus reads a flag of Megatron-LM ("--key") with its n values; newly allocated. */
+char *primus_override(const char *flag, char **values, int n);
 
 #endif

@@ -125,6 +125,22 @@ Plan *plan_of_all_weights(const Plan *plan)
   return all;
 }
 
+Plan *plan_without_graph(const Plan *plan)
+{
+  Plan *plain = g_memdup2(plan, sizeof *plan);
+
+  plain->graph = GRAPH_NONE;
+  return plain;
+}
+
+Plan *plan_of_late_gradients(const Plan *plan)
+{
+  Plan *plain = g_memdup2(plan, sizeof *plan);
+
+  plain->overlap.gradients = FALSE;
+  return plain;
+}
+
 /* Another exchange; where there is none, sequences stay whole. */
 static void other_exchange(Plan *p, const Framework *own)
 {

@@ -31,7 +31,8 @@ def name():
 def zero(a):
     if a.use_megatron_fsdp:
         return {"optim_grads_params": 3, "optim_grads": 2, "optim": 1, "no_shard": 0}[a.data_parallel_sharding_strategy]
-    return int(a.use_distributed_optimizer or a.use_layer_wise_distributed_optimizer)
+    layer_wise = getattr(a, "use_layer_wise_distributed_optimizer", a.optimizer == "dist_muon")  # core 0.16 has it not
+    return int(a.use_distributed_optimizer or layer_wise)
 
 
 def letters_of(text):
