@@ -43,16 +43,26 @@ static const char *const recomputes[] = {
   "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"mlp\"]",
 };
 
+/* Half of what is drawn for JAX's tools, which make norms again always. */
+static const char *const remats[] = {
+  "\"recompute_granularity\": \"full\"",
+  "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"layernorm\"]",
+  "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"core_attn\", \"layernorm\"]",
+  "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"layernorm\", \"mlp\"]",
+  "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"layernorm\", \"moe\"]",
+};
+
 static const char *const megatron[] = { "megatron", "primus", "bridge", "accelerate", "torch-schedule", NULL };
 static const char *const deepspeed[] = { "deepspeed", NULL };
 static const char *const torchtitan[] = { "torchtitan", "accelerate", "torch-schedule", NULL };
 static const char *const nanotron[] = { "nanotron", NULL };
+static const char *const maxtext[] = { "maxtext", NULL };
 
 /* Frameworks, as often as they are drawn, and the models that their tools train. */
 static const struct {
   const char *framework;
   const char *const *targets;
-  const char *models[12];
+  const char *models[16];
 } sources[] = {
   { "megatron-core", megatron, { "llama-3.1-8b", "llama-3.2-1b", "gpt2-xl", "qwen2.5-7b", "megatron-1.7b" } },
   { "megatron-core", megatron, { "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2-lite", "gpt-oss-20b", "tiny-moe" } },
@@ -61,7 +71,13 @@ static const struct {
   { "deepspeed", deepspeed, { "llama-3.1-8b", "gpt2-xl", "bert-large", "mixtral-8x7b", "bloom-7b1" } },
   { "torchtitan", torchtitan, { "llama-3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "deepseek-v2-lite" } },
   { "nanotron-2025", nanotron, { "llama-3.1-8b", "llama-3.2-1b", "llama-2-7b" } },
+  { "maxtext-2026", maxtext, { "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "llama-3.2-1b", "llama-2-7b",
+                               "llama-2-13b", "llama-2-70b", "gpt2-xl", "qwen2.5-7b", "qwen3-8b", "qwen3-14b",
+                               "qwen3-32b", "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v2-lite" } },
 };
+
+/* The first so many are of PyTorch's tools; those of JAX's are drawn apart, so that plans of the others stay. */
+#define TORCH_SOURCES (G_N_ELEMENTS(sources) - 1)
 
 static int pick(GRand *rand, int n)
 {
@@ -89,6 +105,26 @@ static void put_split(GRand *rand, int stages, int blocks, GString *text)
   g_string_append(text, "]");
 }
 
+/* JAX's tools run all forwards first, and divide rows: plans that they run are drawn more often than others. */
+static char *jax_plan_text(GRand *rand)
+{
+  GString *text = g_string_new("{ ");
+  int tp = 1 << pick(rand, 3), pp = 1 << pick(rand, 3), dp = 1 << pick(rand, 5);
+  const char *recompute = pick(rand, 2) ? remats[pick(rand, G_N_ELEMENTS(remats))]
+                                        : recomputes[pick(rand, G_N_ELEMENTS(recomputes))];
+
+  g_string_append_printf(text, "\"pipeline_model_parallel_size\": %d", pp);
+  if (pp > 1 && pick(rand, 2))
+    g_string_append(text, ", \"pipeline_schedule\": \"gpipe\"");
+  else if (pp > 1 && pick(rand, 2))
+    g_string_append(text, ", \"pipeline_schedule\": \"looped-bfs\", \"virtual_pipeline_model_parallel_size\": 2");
+  g_string_append_printf(text, ", \"tensor_model_parallel_size\": %d, \"data_parallel_size\": %d", tp, dp);
+  g_string_append_printf(text, ", \"global_batch_size\": %d, %s", dp << (2 + pick(rand, 4)), recompute);
+  if (tp > 1 && pick(rand, 4))
+    g_string_append(text, ", \"sequence_parallel\": true");
+  return g_string_free(text, FALSE);
+}
+
 static void put_pipeline(GRand *rand, const Model *model, int pp, GString *text)
 {
   int chunks = pp > 1 && pick(rand, 3) == 0 ? 2 : 1;
@@ -103,7 +139,7 @@ static void put_pipeline(GRand *rand, const Model *model, int pp, GString *text)
     put_split(rand, pp * chunks, model->blocks, text);
 }
 
-static char *plan_text(GRand *rand, const Model *model, const char *framework)
+static char *torch_plan_text(GRand *rand, const Model *model)
 {
   GString *text = g_string_new("{ ");
   int tp = 1 << pick(rand, 4), pp = 1 << pick(rand, 4), dp = 1 << pick(rand, 4);
@@ -112,8 +148,16 @@ static char *plan_text(GRand *rand, const Model *model, const char *framework)
   g_string_append_printf(text, ", \"tensor_model_parallel_size\": %d, \"data_parallel_size\": %d", tp, dp);
   g_string_append_printf(text, ", \"global_batch_size\": %d, %s", dp << (2 + pick(rand, 4)),
                          recomputes[pick(rand, G_N_ELEMENTS(recomputes))]);
+  return g_string_free(text, FALSE);
+}
+
+static char *plan_text(GRand *rand, const Model *model, const char *framework, gboolean jax)
+{
+  g_autofree char *start = jax ? jax_plan_text(rand) : torch_plan_text(rand, model);
+  GString *text = g_string_new(start);
+
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
-    if (pick(rand, keys[i].odds) == 0)
+    if (pick(rand, keys[i].odds) == 0 && !strstr(start, keys[i].key))
       g_string_append_printf(text, ", \"%s\": %s", keys[i].key, one_of(rand, keys[i].values));
   g_string_append_printf(text, ", \"framework\": \"%s\" }", framework);
   return g_string_free(text, FALSE);
@@ -140,14 +184,14 @@ static gboolean take(Drawn *d, char *text)
   return FALSE;
 }
 
-Drawn interop_draw(GRand *rand)
+Drawn interop_draw(GRand *rand, gboolean jax)
 {
-  int source = pick(rand, G_N_ELEMENTS(sources));
+  int source = jax ? (int)TORCH_SOURCES : pick(rand, TORCH_SOURCES);
 
   for (;;) {
     Drawn d = { .model_name = one_of(rand, sources[source].models), .targets = sources[source].targets };
     d.model = fixture_known_model(d.model_name);
-    if (take(&d, plan_text(rand, d.model, sources[source].framework)))
+    if (take(&d, plan_text(rand, d.model, sources[source].framework, jax)))
       return d;
   }
 }

@@ -20,8 +20,8 @@ typedef struct {
   Plan plan;
 } Drawn;
 
-/* One of a legal plan; draws until it has one. */
-Drawn interop_draw(GRand *rand);
+/* One of a legal plan, of tools of PyTorch or of JAX; draws until it has one. */
+Drawn interop_draw(GRand *rand, gboolean jax);
 
 /* The plan of a text, for a model of models/. The text must be legal. */
 Drawn interop_take(const char *model_name, const char *text);

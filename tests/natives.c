@@ -9,7 +9,8 @@
 
 const char *const native_names[] = { "no plan", "lossless", "model", "lossy", "refused", NULL };
 
-const char *const native_frameworks[] = { "megatron-core", "deepspeed", "torchtitan", "nanotron-2025" };
+const char *const native_frameworks[] = { "megatron-core", "deepspeed", "torchtitan", "nanotron-2025",
+                                          "maxtext-2026" };
 const int native_frameworks_n = G_N_ELEMENTS(native_frameworks);
 
 const NativeQuestion native_questions[NATIVE_QUESTIONS] = {

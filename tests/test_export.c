@@ -405,6 +405,8 @@ START_TEST(formats_are_valid)
     read_by(bridge, "python3", "-c", yaml);
     read_by(accelerate, "python3", "-c", yaml);
     read_by(primus, "python3", "-c", yaml);
+    g_autofree char *maxtext = exported(c, "maxtext", NULL);
+    read_by(maxtext, "python3", "-c", yaml);
     if (i > 0) {
       g_autofree char *nanotron = exported(c, "nanotron", NULL);
       read_by(nanotron, "python3", "-c", yaml);

@@ -90,7 +90,7 @@ END_TEST
 /* Each target has its share, and says what world it starts or how its stages run. */
 START_TEST(every_target_is_recorded)
 {
-  static const char *const targets[] = { "megatron", "accelerate", "torchtitan", "nanotron", "primus",
+  static const char *const targets[] = { "megatron", "accelerate", "torchtitan", "nanotron", "maxtext", "primus",
                                          "deepspeed", "torch-schedule" };
   g_autoptr(JsonDoc) doc = recorded();
 

@@ -19,6 +19,7 @@ START_TEST(megatron) { check_native("megatron-core", _i); } END_TEST
 START_TEST(deepspeed) { check_native("deepspeed", _i); } END_TEST
 START_TEST(torchtitan) { check_native("torchtitan", _i); } END_TEST
 START_TEST(nanotron) { check_native("nanotron-2025", _i); } END_TEST
+START_TEST(maxtext) { check_native("maxtext-2026", _i); } END_TEST
 
 /* The file that bounds the planner is the one that the exporter reads. */
 START_TEST(exporters_read_their_frameworks)
@@ -32,4 +33,4 @@ START_TEST(exporters_read_their_frameworks)
 END_TEST
 
 TEST_LOOPS("natives", { megatron, NATIVE_QUESTIONS, TRUE }, { deepspeed, NATIVE_QUESTIONS, TRUE }, { torchtitan, NATIVE_QUESTIONS, TRUE },
-           { nanotron, NATIVE_QUESTIONS, TRUE }, { exporters_read_their_frameworks, 1 })
+           { nanotron, NATIVE_QUESTIONS, TRUE }, { maxtext, NATIVE_QUESTIONS, TRUE }, { exporters_read_their_frameworks, 1 })

@@ -257,7 +257,7 @@ static const GOptionEntry options[] = {
   { "top", 0, 0, G_OPTION_ARG_INT, INTO(top), "Plans to show (default: 5)", "K" },
   { "output", 'o', 0, G_OPTION_ARG_FILENAME, INTO(output), "Write the best plan to a file", "FILE" },
   { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, INTO(exports),
-    "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate, nanotron or primus, or its "
+    "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate, nanotron, maxtext or primus, or its "
     "torch-schedule",
     "TOOL=FILE" },
   { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, INTO(lossy), "Export even what the tool cannot fully express", NULL },

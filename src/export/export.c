@@ -9,7 +9,7 @@
 
 const Exporter *const exporters[] = {
   &exporter_megatron, &exporter_deepspeed,  &exporter_torchtitan, &exporter_bridge,
-  &exporter_accelerate, &exporter_nanotron, &exporter_primus, NULL,
+  &exporter_accelerate, &exporter_nanotron, &exporter_maxtext, &exporter_primus, NULL,
 };
 
 const Exporter *exporter_find(const char *name)

@@ -20,7 +20,7 @@ struct Export {
 };
 
 extern const Exporter exporter_megatron, exporter_deepspeed, exporter_torchtitan, exporter_bridge, exporter_accelerate,
-    exporter_nanotron, exporter_primus;
+    exporter_nanotron, exporter_maxtext, exporter_primus;
 
 /* Placeholders, alike in all formats. */
 #define EXPORT_STEPS 10
@@ -107,6 +107,10 @@ static inline const char *export_truth(gboolean value)
 {
   return value ? "true" : "false";
 }
+
+/* Whether MaxText has such blocks; FALSE and an error where it has not. The keys of the model in its YAML. */
+gboolean maxtext_trains(const Export *e, GError **error);
+void maxtext_put_model(Export *e, GString *text);
 
 /* What Megatron Core is told to recompute, as flags and as lines of "model:". */
 void export_recompute_flags(Export *e, GString *flags);

@@ -81,6 +81,20 @@ static gboolean outputs_again(const Plan *p, const Model *m)
   return selective(p, m) && p->scope.modules & OUTPUT_MODULES;
 }
 
+/* Backwards read outputs of norms as forwards made them. */
+static gboolean kept_norms(const Plan *p, const Model *m)
+{
+  return p->recompute == RECOMPUTE_NONE || (selective(p, m) && !(recompute_modules(&p->scope) >> MODULE_LAYERNORM & 1));
+}
+
+/* Of experts, of which not all is made again. */
+static gboolean kept_activations(const Plan *p, const Model *m)
+{
+  const guint again = 1u << MODULE_MOE | 1u << MODULE_MOE_ACT;
+
+  return selective(p, m) && experts(p, m) && !(recompute_modules(&p->scope) & again);
+}
+
 static gboolean shared_overlap(const Plan *p, const Model *m) { return (void)m, p->overlap.experts; }
 
 static gboolean shared_again(const Plan *p, const Model *m)
@@ -219,6 +233,19 @@ static void leave_modules(Plan *p, guint modules)
     to_no_recompute(p);
 }
 
+static void to_norms_again(Plan *p)
+{
+  guint before = p->recompute == RECOMPUTE_SELECTIVE ? recompute_modules(&p->scope) : 0;
+
+  p->recompute = RECOMPUTE_SELECTIVE;
+  p->scope = (RecomputeScope) { .modules = before | 1u << MODULE_LAYERNORM };
+}
+
+static void to_activations_again(Plan *p)
+{
+  p->scope.modules = recompute_modules(&p->scope) | 1u << MODULE_MOE_ACT;
+}
+
 static void to_kept_outputs(Plan *p) { leave_modules(p, OUTPUT_MODULES); }
 static void to_kept_shared(Plan *p) { leave_modules(p, 1u << MODULE_SHARED_EXPERTS); }
 static void to_shared_apart(Plan *p) { p->overlap.experts = FALSE; }
@@ -257,6 +284,8 @@ static const struct {
   [FEATURE_SHARED_OVERLAP] = { "shared_expert_overlap", shared_overlap, PLAN_DEGREES, to_shared_apart },
   [FEATURE_OUTPUTS_AGAIN] = { "recomputed_outputs", outputs_again, PLAN_PASSES, to_kept_outputs },
   [FEATURE_SHARED_AGAIN] = { "recomputed_shared_experts", shared_again, PLAN_PASSES, to_kept_shared },
+  [FEATURE_KEPT_NORMS] = { "kept_norms", kept_norms, PLAN_PASSES, to_norms_again },
+  [FEATURE_KEPT_ACTIVATIONS] = { "kept_activations", kept_activations, PLAN_PASSES, to_activations_again },
   [FEATURE_SPLIT_RANK] = { "split_rank", split_rank, PLAN_SCHEDULE, to_cut_by_layers },
   [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows },
   [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows },

@@ -17,7 +17,8 @@ const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_r
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
 
-static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", "jax", NULL };
+static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", "maxtext", "jax",
+                                            NULL };
 
 /* The first of AttentionKernel. */
 static const char *const without_flash_names[] = { "unfused", "efficient", NULL };

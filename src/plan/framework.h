@@ -71,7 +71,8 @@ typedef enum { SPARSE_SEPARATE, SPARSE_FUSED } SparseKernels;
 
 typedef struct {
   char *name;
-  char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", "jax" */
+  char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", "maxtext",
+                                 "jax" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
   guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */

@@ -265,7 +265,7 @@ static gboolean runs_schedule(const Plan *p, const Framework *own)
 /* Another order of the same chunks, or none. */
 static gboolean like_chunks(Plan *p, const Framework *own)
 {
-  static const char *const orders[] = { "interleaved", "interleaved-rounds" };
+  static const char *const orders[] = { "interleaved", "interleaved-rounds", "looped-bfs" };
   ScheduleShape shape = plan_shape(p);
 
   for (gsize i = 0; i < G_N_ELEMENTS(orders) && p->vpp > 1; i++) {
@@ -284,6 +284,8 @@ static void other_schedule(Plan *p, const Framework *own)
   if (like_chunks(p, own))
     return;
   p->schedule = schedule_find("1f1b");
+  if (!framework_runs(own, p->schedule))
+    p->schedule = schedule_find("gpipe");
   p->vpp = 1;
   p->micro_group = 0;
   if (p->split.stages != p->pp)

@@ -38,6 +38,7 @@ void space_switch_off(Plan *plan, guint off);
 typedef struct {
   int n;
   guint8 sets[MODULE_COUNT]; /* RecomputeScope.modules */
+  gboolean always;           /* the framework makes something again always: no plan stands before the first set */
 } ModuleSets;
 
 /* Those that the framework has for such plans of the model: what it excludes is asked of the base plan. */

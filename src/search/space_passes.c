@@ -10,15 +10,21 @@ ModuleSets space_module_sets(const Model *model, const Plan *base)
   ModuleSets sets = { 0 };
   Plan plan = *base;
 
-  plan.recompute = RECOMPUTE_SELECTIVE;
   plan.scope = (RecomputeScope) { 0 };
+  plan.recompute = RECOMPUTE_FULL;
+  guint64 full = plan_excluded(&plan, model, f);
+  plan.recompute = RECOMPUTE_NONE;
+  guint64 kept = plan_excluded(&plan, model, f) & ~full;
+  sets.always = kept != 0;
+  plan.recompute = RECOMPUTE_SELECTIVE;
   guint64 excluded = plan_excluded(&plan, model, f);
+  kept |= excluded & ~full;
   for (int i = 0; i < f->n_recompute_modules; i++) {
     guint before = plan.scope.modules, module = 1u << f->recompute_modules[i];
     plan.scope.modules = before | module;
     if (!(left & module) || plan_excluded(&plan, model, f) & ~excluded)
       plan.scope.modules = before;
-    else
+    else if (!sets.always || !(plan_excluded(&plan, model, f) & kept))
       sets.sets[sets.n++] = plan.scope.modules;
   }
   return sets;
@@ -109,7 +115,9 @@ static int add_passes(const SearchOptions *o, const ModuleSets *offered, int lay
     passes[0].recompute = MAX(fixed, RECOMPUTE_NONE);
     return 1;
   }
-  if (fixed < 0 || fixed == RECOMPUTE_NONE) {
+  if (fixed < 0 && sets.always) {
+    n += add_sets(&sets, choice, passes);
+  } else if (fixed < 0 || fixed == RECOMPUTE_NONE) {
     passes[n] = choice;
     passes[n++].after = fixed < 0 ? sets.n : 0;
     n += fixed < 0 ? add_sets(&sets, choice, passes + n) : 0;
