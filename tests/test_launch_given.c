@@ -2,6 +2,7 @@
 #include "main.h"
 
 #include "base/error.h"
+#include "base/files.h"
 #include "commands.h"
 #include "import/launch.h"
 
@@ -255,8 +256,85 @@ START_TEST(experts_of_deepspeed)
 }
 END_TEST
 
+/* Of a file with several, the function that is named; its settings come of calls, variables and other functions. */
+START_TEST(functions_of_torchtitan)
+{
+  static const struct { const char *words, *plan[8], *says; } rows[] = {
+    { "CONFIG=llama3_8b",
+      { "\"gpus\": 64", "\"global_batch_size\": 64", "\"micro_batch_size\": 2", "\"seq_length\": 8192",
+        "\"tensor_model_parallel_size\": 2", "\"recompute_granularity\": \"full\"", "\"precision\": \"bf16\"" }, NULL },
+    { "CONFIG=llama3_70b",
+      { "\"global_batch_size\": 64", "\"micro_batch_size\": 2", "\"seq_length\": 8192",
+        "\"tensor_model_parallel_size\": 8", "\"pipeline_model_parallel_size\": 2", "\"precision\": \"fp8\"",
+        "\"tp_comm_overlap\": true", "\"data_parallel_size\": 4" }, NULL },
+    { "", { NULL }, "x.py: which configuration: expected --script-args CONFIG=NAME with one of llama3_8b, llama3_70b, "
+                    "qwen_8b_budget" },
+    { "CONFIG=rates", { NULL }, "x.py: rates: expected --script-args CONFIG=NAME with one of llama3_8b, llama3_70b, "
+                                "qwen_8b_budget" },
+    { "CONFIG=qwen_8b_budget", { NULL }, "x.py: --gpus: 64: expected the 4 that the degrees come to" },
+  };
+  g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;
+
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_auto(GStrv) given = launch_given(rows[i].words, NULL);
+    const LaunchOptions options = { 64, NULL, (const char *const *)given };
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = launch_read(text, "x.py", &options, &error);
+    ck_assert_msg((l != NULL) == !rows[i].says, "%s: %s", rows[i].words, error ? error->message : "");
+    if (!l)
+      ck_assert_str_eq(error->message, rows[i].says);
+    for (int k = 0; k < 8 && rows[i].plan[k]; k++)
+      ck_assert_msg(strstr(l->plan, rows[i].plan[k]) != NULL, "%s: no %s in %s", rows[i].words, rows[i].plan[k],
+                    l->plan);
+    if (l)
+      ck_assert(l->named && !l->editable && l->unknown->len == 0);
+  }
+}
+END_TEST
+
+/* What is not simulated is said: neither another way to recompute nor another format is taken for the usual one. */
+START_TEST(functions_say_what_is_left)
+{
+  static const char *const words[] = { "CONFIG=qwen_8b_budget", "MODULE=qwen3", NULL };
+  g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;
+
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  g_autoptr(Launch) l = launch_read(text, "torchtitan/models/llama3/config_registry.py",
+                                    &(LaunchOptions) { 4, NULL, words }, NULL);
+  ck_assert_ptr_nonnull(strstr(l->model, "\"name\": \"qwen3-8b\""));
+  ck_assert_uint_eq(l->beyond->len, 1);
+  ck_assert_str_eq(l->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
+                                        "activation_checkpoint.memory_budget, model_spec.converters");
+}
+END_TEST
+
+/* Cut anywhere it is read or refused, and a file that names itself again and again ends. */
+START_TEST(functions_are_bounded)
+{
+  g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;
+  g_autoptr(GString) again = g_string_new("def f0() -> Trainer.Config:\n    return Trainer.Config(a=1, b=2)\n");
+  static const char *const words[] = { "CONFIG=llama3_70b", NULL };
+
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  for (gsize n = strlen(text); n-- > 0;) {
+    text[n] = '\0';
+    g_autoptr(GError) error = NULL;
+    const LaunchOptions options = { 64, NULL, words };
+    g_autoptr(Launch) l = launch_recognises(text) ? launch_read(text, "x.py", &options, &error) : NULL;
+    ck_assert(!l || !error);
+  }
+  for (int i = 1; i < 40; i++)
+    g_string_append_printf(again, "def f%d():\n    return Trainer.Config(a=f%d(), b=f%d())\n", i, i - 1, i - 1);
+  for (int i = 0; i < 5000; i++)
+    g_string_append(again, i ? "(" : "def g():\n    x = f(");
+  ck_assert(launch_recognises(again->str));
+}
+END_TEST
+
 TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { arguments_move },
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
-           { experts_of_deepspeed })
+           { experts_of_deepspeed }, { functions_of_torchtitan }, { functions_say_what_is_left },
+           { functions_are_bounded })

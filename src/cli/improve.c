@@ -85,7 +85,7 @@ static gboolean read_text(Improve *m, const char *name, GError **error)
 /* Whether what is started with words is a script. */
 static gboolean check_script(const Improve *m, GError **error)
 {
-  if (!m->options->script_args || (m->launch && m->launch->editable && !m->launch->whole))
+  if (!m->options->script_args || (m->launch && (m->launch->named || (m->launch->editable && !m->launch->whole))))
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--script-args: expected without %s, which is no script", m->path);
   return FALSE;

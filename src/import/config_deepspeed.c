@@ -130,5 +130,5 @@ static const SettingGroup groups[] = {
   { .about = NULL },
 };
 
-const ConfigTool config_deepspeed = { "deepspeed", "DeepSpeed configuration", settings_json, recognises, read_both,
-                                      groups };
+const ConfigTool config_deepspeed = { "deepspeed", "DeepSpeed configuration", settings_json, recognises, NULL,
+                                      read_both, groups };

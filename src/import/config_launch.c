@@ -3,7 +3,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
-static const ConfigTool *const tools[] = { &config_nanotron, &config_torchtitan, &config_deepspeed };
+static const ConfigTool *const tools[] = { &config_nanotron, &config_torchtitan, &config_deepspeed,
+                                          &config_torchtitan_python };
 
 const ConfigTool *config_tool_of(const char *text)
 {
@@ -29,6 +30,8 @@ gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each)
 
   if (each < 1 || each > 10000000)
     return launch_fail(&r->to, "degrees of %" G_GINT64_FORMAT " ranks in all: expected 1 to 10000000", each);
+  if (r->gpus > 0 && told > 0 && gpus != told)
+    return launch_fail(&r->to, "--gpus: %d: expected the %" G_GINT64_FORMAT " that the degrees come to", r->gpus, told);
   if (r->gpus > 0 && gpus % each)
     return launch_fail(&r->to, "--gpus: %d: expected a multiple of the %d that the degrees divide", r->gpus, (int)each);
   if (gpus <= 0) {
@@ -77,22 +80,25 @@ static void name_others(const ConfigTool *tool, const Settings *s, Launch *out)
     g_ptr_array_add(out->unknown, rest);
 }
 
-Launch *config_read(const ConfigTool *tool, const char *text, const char *name, int gpus, const char *framework,
+Launch *config_read(const ConfigTool *tool, const char *text, const char *name, const LaunchOptions *options,
                     GError **error)
 {
-  g_autoptr(Settings) settings = tool->parse(text);
+  g_autoptr(Settings) all = tool->parse(text), chosen = NULL;
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
-  ConfigReading r = { settings, gpus, framework, { name, out, &first, FALSE } };
+  ConfigReading r = { all, options->gpus, options->framework, options->given, { name, out, &first, FALSE } };
 
   out->tool = tool->tool;
   out->title = tool->title;
-  out->editable = out->whole = TRUE;
-  if (!tool->read(&r) || r.to.failed) {
+  out->named = tool->chosen != NULL;
+  out->editable = out->whole = !out->named;
+  if (tool->chosen)
+    r.from = chosen = tool->chosen(&r);
+  if (!r.from || !tool->read(&r) || r.to.failed) {
     g_propagate_error(error, g_steal_pointer(&first));
     return NULL;
   }
-  name_others(tool, settings, out);
+  name_others(tool, r.from, out);
   return g_steal_pointer(&out);
 }
 

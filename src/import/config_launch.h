@@ -17,6 +17,7 @@ typedef struct {
   const Settings *from;
   int gpus;        /* asked for; 0 = not */
   const char *framework; /* asked for; NULL = the tool's usual one */
+  const char *const *given; /* as of LaunchOptions */
   LaunchReading to;
 } ConfigReading;
 
@@ -31,16 +32,18 @@ typedef struct {
   const char *tool, *title;
   Settings *(*parse)(const char *text);
   gboolean (*recognises)(const Settings *settings);
+  Settings *(*chosen)(ConfigReading *reading); /* those that are meant, of a file of several; NULL = all, and it is
+                                                  changed like a file of one. It returns NULL where it fails */
   gboolean (*read)(ConfigReading *reading); /* fills in model (or its name) and plan */
   const SettingGroup *groups;               /* ends with an empty one */
 } ConfigTool;
 
-extern const ConfigTool config_nanotron, config_torchtitan, config_deepspeed;
+extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed;
 
 /* NULL if the text is of none of them. */
 const ConfigTool *config_tool_of(const char *text);
 
-Launch *config_read(const ConfigTool *tool, const char *text, const char *name, int gpus, const char *framework,
+Launch *config_read(const ConfigTool *tool, const char *text, const char *name, const LaunchOptions *options,
                     GError **error);
 
 /* As launch_change(), of two whole files of the tool. */

@@ -145,5 +145,5 @@ static const SettingGroup groups[] = {
   { .about = NULL },
 };
 
-const ConfigTool config_nanotron = { "nanotron", "nanotron configuration", settings_yaml, recognises, read_both,
-                                     groups };
+const ConfigTool config_nanotron = { "nanotron", "nanotron configuration", settings_yaml, recognises, NULL,
+                                     read_both, groups };

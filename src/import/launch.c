@@ -309,7 +309,7 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
   const ConfigTool *tool = config_tool_of(text);
 
   if (tool)
-    return config_read(tool, text, name, options->gpus, options->framework, error);
+    return config_read(tool, text, name, options, error);
   gboolean log = is_log(text);
   g_autoptr(ShellScript) script = log ? NULL : launch_script(text, name, options->given);
   g_autoptr(Arguments) a = log ? arguments_of_log(text) : launch_command(script);

@@ -21,6 +21,9 @@ void launch_assume(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3
 
 Launch *launch_new(void);
 
+/* The last value of a variable or argument of LaunchOptions.given; NULL if it is not given. */
+const char *launch_variable(const char *const *given, const char *name);
+
 /* The script as its scheduler would start it; `name` and `given` as in launch_read(). */
 ShellScript *launch_script(const char *text, const char *name, const char *const *given);
 

@@ -13,7 +13,7 @@ static void setting_free(gpointer data)
   g_free(s);
 }
 
-static Settings *settings_new(void)
+Settings *settings_new(void)
 {
   Settings *s = g_new0(Settings, 1);
   s->list = g_ptr_array_new_with_free_func(setting_free);

@@ -1,5 +1,5 @@
 /*
- * Files of settings, TOML, YAML and JSON, as a flat list of names with their values, each of which knows where in the
+ * Files of settings, TOML, YAML, JSON and Python's calls, as a flat list of names with their values, each of which knows where in the
  * file it stands. Of YAML and TOML the part is read that training tools write: nested keys, scalars, lists on one line
  * or as items; no anchors, no text over several lines. What is not understood is passed over. Private to this folder.
  */
@@ -20,6 +20,9 @@ typedef struct {
   GPtrArray *list;     /* Setting * */
 } Settings;
 
+/* Of functions that return settings: paths begin with the function's name. What is computed is as it stands. */
+Settings *settings_python(const char *text);
+Settings *settings_new(void);
 Settings *settings_toml(const char *text);
 Settings *settings_yaml(const char *text);
 Settings *settings_json(const char *text);

@@ -1,6 +1,8 @@
 /* What a script, a file that it starts or a function is started with. */
 #include "import/shell_parts.h"
 
+#include "import/launch_parts.h"
+
 #include <string.h>
 
 static GPtrArray *texts_new(void)
@@ -75,15 +77,20 @@ void shell_shift(ShellState *s, guint by)
   shell_set_arguments(s, shell_behind(s->arguments, MIN(by, s->arguments->len)));
 }
 
-const char *shell_given(const ShellState *s, const char *name)
+const char *launch_variable(const char *const *given, const char *name)
 {
   gsize length = strlen(name);
   const char *value = NULL;
 
-  for (int i = 0; s->given && s->given[i]; i++)
-    if (strncmp(s->given[i], name, length) == 0 && s->given[i][length] == '=')
-      value = s->given[i] + length + 1;
+  for (int i = 0; given && given[i]; i++)
+    if (strncmp(given[i], name, length) == 0 && given[i][length] == '=')
+      value = given[i] + length + 1;
   return value;
+}
+
+const char *shell_given(const ShellState *s, const char *name)
+{
+  return launch_variable(s->given, name);
 }
 
 void shell_take_given(ShellState *s)

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
   fuzz_serve(data, size, NULL);
   g_autofree char *text = fuzz_text(data, size);
-  static const char *const given[] = { "TP=2", "1=4", "2=--bf16 $1", "3=", NULL };
+  static const char *const given[] = { "TP=2", "CONFIG=llama3_8b", "1=4", "2=--bf16 $1", "3=", NULL };
   const LaunchOptions options = { .given = size % 2 ? given : NULL };
   g_autoptr(ShellScript) script = shell_read(text, NULL, options.given);
   g_assert(script);

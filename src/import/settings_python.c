@@ -1,0 +1,241 @@
+/* Python functions that return a tree of calls, `return Trainer.Config(training=TrainingConfig(steps=10))`: settings
+ * "NAME.training.steps", with what is called as "NAME.training". Of a body what assigns and returns is read. */
+#include "import/settings.h"
+
+#include <string.h>
+
+/* Bounds of what is made of a file, which may name its functions again and again. */
+#define DEPTH_MAX 32
+#define SETTINGS_MAX 4000
+
+typedef struct {
+  const char *text;
+  Settings *out;
+  const char *function; /* that is read, "" = none */
+  int indent;           /* of its body, 0 = not met yet; what is deeper depends on something */
+} Reader;
+
+static int line_end(const char *text, int at)
+{
+  return at + (int)strcspn(text + at, "\n");
+}
+
+static gboolean is_word(char c)
+{
+  return g_ascii_isalnum(c) || c == '_' || c == '.';
+}
+
+/* Behind blanks and comments, lines too. */
+static int skip_blank(const char *text, int at)
+{
+  for (;; at++) {
+    if (text[at] == '#')
+      at = line_end(text, at);
+    if (!text[at] || !strchr(" \t\r\n\\", text[at]))
+      return at;
+  }
+}
+
+/* Behind a string, of one line or of several. */
+static int skip_string(const char *text, int at)
+{
+  char quote = text[at];
+  gboolean lines = text[at + 1] == quote && text[at + 2] == quote;
+
+  for (at += lines ? 3 : 1; text[at]; at++) {
+    if (text[at] == '\\' && text[at + 1])
+      at++;
+    else if (text[at] == quote && !lines)
+      return at + 1;
+    else if (lines && strncmp(text + at, (char[]) { quote, quote, quote, '\0' }, 3) == 0)
+      return at + 3;
+    else if (text[at] == '\n' && !lines)
+      return at;
+  }
+  return at;
+}
+
+/* Behind an expression: at a comma, a bracket that it did not open, or, outside brackets, the end of the line. */
+static int skip_value(const char *text, int at, gboolean inside)
+{
+  int depth = 0;
+
+  while (text[at]) {
+    char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = skip_string(text, at);
+      continue;
+    }
+    if (c == '#') {
+      at = line_end(text, at);
+      continue;
+    }
+    if (strchr("([{", c))
+      depth++;
+    else if (strchr(")]}", c) && depth-- == 0)
+      return at;
+    if (depth == 0 && (c == ',' || (c == '\n' && !inside)))
+      return at;
+    at++;
+  }
+  return at;
+}
+
+/* A value of its own; "2 * 8192" as the number that it is. */
+static void put(Reader *r, const char *path, const char *value, int first, int end)
+{
+  if (r->out->list->len >= SETTINGS_MAX)
+    return;
+  Setting *one = g_new0(Setting, 1);
+  char *rest = NULL;
+  gint64 product = g_ascii_strtoll(value, &rest, 10), factor;
+
+  while (rest != value && *rest && product > 0 && product < G_MAXINT) {
+    rest += strspn(rest, " ");
+    if (*rest != '*')
+      break;
+    factor = g_ascii_strtoll(rest + 1, &rest, 10);
+    product = factor > 0 && factor < G_MAXINT ? product * factor : 0;
+  }
+  one->path = g_strdup(path);
+  one->value = product > 0 && strchr(value, '*') && !*rest ? g_strdup_printf("%" G_GINT64_FORMAT, product)
+                                                           : g_strdup(value);
+  one->first = first;
+  one->end = end;
+  g_ptr_array_add(r->out->list, one);
+}
+
+/* All that is known below one path, below another; FALSE if nothing is. */
+static gboolean copy_below(Reader *r, const char *from, const char *to)
+{
+  gsize length = strlen(from);
+  guint n = r->out->list->len;
+  gboolean found = FALSE;
+
+  for (guint i = 0; i < n; i++) {
+    const Setting *one = r->out->list->pdata[i];
+    if (strncmp(one->path, from, length) != 0 || !strchr(".", one->path[length]))
+      continue;
+    g_autofree char *path = g_strconcat(to, one->path + length, NULL);
+    put(r, path, one->value, one->first, one->end);
+    found = TRUE;
+  }
+  return found;
+}
+
+static int read_value(Reader *r, const char *path, int at, gboolean inside, int depth);
+
+/* Arguments of a call, from behind its bracket; returns behind the other. */
+static int read_arguments(Reader *r, const char *path, int at, int depth)
+{
+  const char *text = r->text;
+
+  for (int n = 0; text[at = skip_blank(text, at)] && text[at] != ')'; n++) {
+    int end = at;
+    while (is_word(text[end]))
+      end++;
+    int sign = skip_blank(text, end);
+    gboolean named = end > at && text[sign] == '=' && text[sign + 1] != '=';
+    g_autofree char *key = named ? g_strndup(text + at, end - at) : g_strdup_printf("%d", n);
+    g_autofree char *below = g_strdup_printf("%s.%s", path, key);
+    int next = skip_blank(text, read_value(r, below, named ? sign + 1 : at, TRUE, depth + 1));
+    at = text[next] == ',' ? next + 1 : next;
+    if (text[next] != ',' && text[next] != ')')
+      break;
+  }
+  return text[at] == ')' ? at + 1 : at;
+}
+
+/* A call, a name that is known, a string, or what stands there; returns behind it. */
+static int read_value(Reader *r, const char *path, int at, gboolean inside, int depth)
+{
+  const char *text = r->text;
+
+  if (inside)
+    at = skip_blank(text, at);
+  at += (int)strspn(text + at, " \t");
+  int name_end = at, end = skip_value(text, at, inside);
+  while (is_word(text[name_end]))
+    name_end++;
+  g_autofree char *name = g_strndup(text + at, name_end - at), *local = g_strdup_printf("%s:%s", r->function, name);
+  if (name_end > at && text[name_end] == '(' && depth < DEPTH_MAX) {
+    gboolean whole = text[skip_blank(text, name_end + 1)] == ')' && copy_below(r, name, path);
+    if (!whole)
+      put(r, path, name, at, name_end);
+    int behind = whole ? end : read_arguments(r, path, name_end + 1, depth);
+    return MAX(behind, end);
+  }
+  if (name_end == end && name_end > at && copy_below(r, local, path))
+    return end;
+  gboolean quoted = (text[at] == '"' || text[at] == '\'') && skip_string(text, at) == end && end > at + 1;
+  int last = end;
+  while (last > at && g_ascii_isspace(text[last - 1]))
+    last--;
+  g_autofree char *value = g_strndup(text + at + quoted, MAX(0, last - at - 2 * quoted));
+  put(r, path, value, at, last);
+  return end;
+}
+
+/* Takes what is assigned out of all that was known below the path. */
+static void forget(Reader *r, const char *path)
+{
+  gsize length = strlen(path);
+
+  for (guint i = r->out->list->len; i-- > 0;) {
+    const Setting *one = r->out->list->pdata[i];
+    if (strncmp(one->path, path, length) == 0 && strchr(".", one->path[length]))
+      g_ptr_array_remove_index(r->out->list, i);
+  }
+}
+
+/* One statement of a body, for what it does or to pass it; returns the end of its line. */
+static int read_statement(Reader *r, int at, gboolean does)
+{
+  const char *text = r->text;
+  int end = at;
+
+  while (is_word(text[end]))
+    end++;
+  int sign = end + (int)strspn(text + end, " ");
+  g_autofree char *word = g_strndup(text + at, end - at), *target = g_strdup_printf("%s:%s", r->function, word);
+  if (does && g_str_equal(word, "return")) {
+    at = read_value(r, r->function, sign, FALSE, 0);
+  } else if (does && end > at && text[sign] == '=' && text[sign + 1] != '=') {
+    forget(r, target);
+    at = read_value(r, target, sign + 1, FALSE, 0);
+  }
+  while (text[at] && text[at] != '\n') {
+    at = skip_value(text, at, FALSE);
+    at += text[at] && text[at] != '\n';
+  }
+  return at;
+}
+
+Settings *settings_python(const char *text)
+{
+  Settings *s = settings_new();
+  g_autofree char *function = g_strdup("");
+  Reader r = { text, s, function };
+
+  s->comment = "#";
+  for (int at = 0; text[at]; at += text[at] == '\n') {
+    if (strncmp(text + at, "def ", 4) == 0) {
+      gsize length = strcspn(text + at + 4, "( :\n");
+      g_free(function);
+      r.function = function = g_strndup(text + at + 4, length);
+      r.indent = 0;
+    } else if (*r.function && g_ascii_isspace(text[at])) {
+      int first = at + (int)strspn(text + at, " \t\r"), indent = first - at;
+      r.indent = r.indent || strchr("#\n", text[first]) ? r.indent : indent;
+      at = strchr("#\n", text[first]) ? line_end(text, first) : read_statement(&r, first, indent == r.indent);
+      continue;
+    }
+    at = skip_value(text, at, FALSE);
+    while (text[at] && text[at] != '\n')
+      at = skip_value(text, at + 1, FALSE);
+  }
+  for (guint i = s->list->len; i-- > 0;) /* names of functions alone are told */
+    if (strchr(((Setting *)s->list->pdata[i])->path, ':'))
+      g_ptr_array_remove_index(s->list, i);
+  return s;
+}
