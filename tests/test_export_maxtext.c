@@ -74,7 +74,8 @@ START_TEST(states_are_divided)
   has(&c, "maxtext", "shard_optimizer_over_data: true\n");
   test_text(lost(&c, "maxtext"), "");
   c.plan.zero = 2;
-  ck_assert(g_str_has_prefix(lost(&c, "maxtext"), "zero_stage: 2: shard_optimizer_over_data divides optimizer states "));
+  g_autofree char *losses = lost(&c, "maxtext");
+  ck_assert(g_str_has_prefix(losses, "zero_stage: 2: shard_optimizer_over_data divides optimizer states "));
   own_clear(&c);
 }
 END_TEST

@@ -121,7 +121,7 @@ static gboolean may_beat(Search *s, const Plan *plan, double value)
          search_value(s, s->objective, &layout, bound_time_by_order(s->model, &layout, s->cluster, sums), bytes) < value;
 }
 
-/* The plan as it takes least time with ZeRO over a part of the ranks that the space does not divide over; FALSE where
+/* The plan as it takes least time with ZeRO-2 or 3 over a part of the ranks that the space does not divide over; FALSE where
  * all take as long. */
 static gboolean regroup(Search *s, const Found *found, Found *out)
 {
@@ -129,7 +129,7 @@ static gboolean regroup(Search *s, const Found *found, Found *out)
   gboolean open = s->options->fixed.value[KEY_SHARD_GROUP] < 0 && found->plan.framework->shard_groups;
 
   *out = *found;
-  for (int copies = 2; open && found->plan.zero > 0 && ranks % copies == 0 && copies < ranks; copies *= 2) {
+  for (int copies = 2; open && found->plan.zero >= 2 && ranks % copies == 0 && copies < ranks; copies *= 2) {
     Simulation with = { .plan = found->plan, .index = found->index };
     with.plan.shard_group = ranks / copies;
     if (search_stops(s) || excluded_newly(&with.plan, &found->plan, s->model) ||
@@ -188,7 +188,7 @@ static void refine_counts(Search *s)
   s->result->refined = found->len;
 }
 
-/* Counts of recomputed layers for what was found and for what nearly fits (recompute_counts.h); ranks that ZeRO
+/* Counts of recomputed layers for what was found and for what nearly fits (recompute_counts.h); ranks that ZeRO-2 and 3
  * divides over. */
 void search_refine(Search *s)
 {

@@ -25,7 +25,7 @@
  * missed: that is the certificate, and SearchOptions.audit hands it out plan by plan.
  * Rules that a whole group of plans breaks settle it at once, with its count.
  *
- * With `refine`, plans that recompute some layers of each stage, and ZeRO over halves, quarters ... of the ranks, are
+ * With `refine`, plans that recompute some layers of each stage, and ZeRO-2 and 3 over halves, quarters ... of the ranks, are
  * tried beside the exact answer: they lie beyond the space, and only replace it where better.
  *
  * Plans are simulated in rounds of fixed size in order of their bounds by order of
@@ -124,7 +124,7 @@ typedef struct {
   Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;
-  gint64 refined;    /* plans beyond the space that were better: counts of recomputed layers, groups of ZeRO */
+  gint64 refined;    /* plans beyond the space that were better: counts of recomputed layers, groups of ZeRO-2 and 3 */
   gint64 open;       /* neither, because the search was stopped */
   GArray *bounds;    /* PartFloor, of each part of degrees and a micro-batch in the order of the space: closer where it
                         was looked into, infinite where none of it fits, nothing where a rule turns it down. Owned */
@@ -160,7 +160,7 @@ typedef struct {
   int top;
   int threads;   /* 0 = one for each processor */
   gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (recompute_counts.h), but for a
-                      fixed recomputation; groups of ZeRO for the best; not with `second` */
+                      fixed recomputation; groups of ZeRO-2 and 3 for the best; not with `second` */
   gboolean over;  /* look for a faster plan that memory forbids */
   gboolean least; /* where nothing fits, look for the plan that needs least memory */
   gboolean brief; /* the best plans alone are asked for: none of these, and no `floors` */
