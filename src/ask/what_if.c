@@ -196,7 +196,8 @@ static gboolean same_cluster(const Cluster *a, const Cluster *b)
   return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Twice as much is searched before a little more, which it bounds, unless both are at a limit. */
+/* Twice as much is searched before a little more, which it bounds, unless both are at a limit. A plan whose split of
+ * layers other rates do not make may be better there than all that the space has. */
 static Effect effect_of(const Asked *q, const Found *best, const Known *known, const Knob *knob, int tier)
 {
   double step = best->metrics.iteration_s;
@@ -229,10 +230,11 @@ static Effect effect_of(const Asked *q, const Found *best, const Known *known, c
     }
     g_autoptr(GArray) floors = floors_at(cluster, known, knob, tier, i, twice);
     gboolean fits = best_there(q, cluster, floors, &best->plan, &m, &found, i == DOUBLE ? &twice : NULL);
+    gboolean stays = m.peak_memory_bytes <= m.capacity_bytes && (!fits || m.iteration_s <= found.metrics.iteration_s);
     g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");
     e.step[i] = m.iteration_s / step - 1;
-    e.best[i] = fits ? found.metrics.iteration_s / step - 1 : NAN;
-    e.others[i] = g_strdup(g_str_equal(other, label) ? "no" : other);
+    e.best[i] = stays ? e.step[i] : fits ? found.metrics.iteration_s / step - 1 : NAN;
+    e.others[i] = g_strdup(stays || g_str_equal(other, label) ? "no" : other);
   }
   return e;
 }

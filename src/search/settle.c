@@ -247,7 +247,7 @@ static double least_within(const Search *s, guint at)
 {
   const SpacePart *part = &g_array_index(s->parts, SpacePart, at);
   const Within *in = &g_array_index(s->within, Within, at);
-  double least_s = in->entered ? INFINITY : part->bound_s;
+  double least_s = in->entered && !part->uneven ? INFINITY : part->bound_s;
 
   if (part->memory_bytes > s->cluster->device.memory_bytes)
     return INFINITY;

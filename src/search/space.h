@@ -119,6 +119,7 @@ typedef struct {
   gint16 pass;         /* choice of passes; -1 = all of the degrees and micro-batch */
   guint16 chunks;
   guint8 order, dispatch, schedule, split_rank;
+  guint8 uneven;       /* its plans have the split that is best under the cluster's rates */
   guint8 recompute;    /* of its choice of passes; where that is open, 0 */
 } SpacePart;
 

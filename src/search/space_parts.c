@@ -478,7 +478,7 @@ void space_meet_choice(Walk *w, const PassStates *states)
                      .memory_bytes = INFINITY, .degrees = w->at - 1, .micro_batch = group->micro_batch, .pass = states->pass,
                      .chunks = group->vpp, .order = w->order, .dispatch = group->dispatch,
                      .schedule = schedule_index(group->schedule), .split_rank = group->split_rank,
-                     .recompute = pass->recompute };
+                     .recompute = pass->recompute, .uneven = states->uneven };
 
   w->space += w->variants * (1 + pass->after);
   if (part.plans == 0)
