@@ -29,7 +29,7 @@ static gboolean put_mesh(Export *e, GString *text, GError **error)
     { "data", copies }, { "pipeline", l->pipeline.shape.ranks },
   };
   int room = e->node_gpus;
-  gboolean fills = shards == 1 || e->model->hidden % (shards * l->passes.cp) == 0;
+  gboolean fills = shards * l->passes.cp == 1 || e->model->hidden % (shards * l->passes.cp) == 0;
 
   for (gsize i = 0; i < G_N_ELEMENTS(axes); i++) {
     int inside = MIN(axes[i].size, room);
