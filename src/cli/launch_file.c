@@ -38,15 +38,12 @@ gboolean launch_file(const char *name, const char *folder, Launch **out, GError 
 
 Model *launch_model(const Launch *launch, const char *name, GError **error)
 {
-  if (!launch->model && launch->unknown_model)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model: %s is none that is known here: expected its file or name "
-                "beside it, as in --model gpt3", name, launch->unknown_model);
-  else if (!launch->model)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model: not told: expected its file or name beside it, as in "
-                "--model gpt3", name);
-  if (!launch->model)
-    return NULL;
-  return model_parse(launch->model, strlen(launch->model), name, error);
+  if (launch->model)
+    return model_parse(launch->model, strlen(launch->model), name, error);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model: %s%s: expected its file or name beside it, as in "
+              "--model gpt3", name, launch->unknown_model ? launch->unknown_model : "not told",
+              launch->unknown_model ? " is none that is known here" : "");
+  return NULL;
 }
 
 gboolean launch_plan(const Launch *launch, const char *path, const Model *model, Plan *plan, Framework **framework,

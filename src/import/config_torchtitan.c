@@ -221,11 +221,7 @@ static char *find_module(ConfigReading *r, const char *function, const char *fla
 
 static void add_setting(Settings *s, const char *path, char *value)
 {
-  Setting *one = g_new0(Setting, 1);
-
-  one->path = g_strdup(path);
-  one->value = value;
-  g_ptr_array_add(s->list, one);
+  settings_add(s, path, value, 0, 0); /* it stands nowhere: the file is not changed */
 }
 
 static const Setting *find_unread(const Settings *s, const char *path)

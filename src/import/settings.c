@@ -26,18 +26,23 @@ void settings_free(Settings *s)
   g_free(s);
 }
 
-static void add(Settings *s, const char *path, const char *text, int first, int end)
+void settings_add(Settings *s, const char *path, char *value, int first, int end)
 {
   Setting *one = g_new0(Setting, 1);
 
-  while (end > first && g_ascii_isspace(text[end - 1]))
-    end--;
-  gboolean quoted = end > first + 1 && (text[first] == '"' || text[first] == '\'') && text[end - 1] == text[first];
   one->path = g_strdup(path);
-  one->value = g_strndup(text + first + quoted, end - first - 2 * quoted);
+  one->value = value;
   one->first = first;
   one->end = end;
   g_ptr_array_add(s->list, one);
+}
+
+static void add(Settings *s, const char *path, const char *text, int first, int end)
+{
+  while (end > first && g_ascii_isspace(text[end - 1]))
+    end--;
+  gboolean quoted = end > first + 1 && (text[first] == '"' || text[first] == '\'') && text[end - 1] == text[first];
+  settings_add(s, path, g_strndup(text + first + quoted, end - first - 2 * quoted), first, end);
 }
 
 /* Behind a value that begins there: up to the line's end or a comment, brackets closed and quotes too. */
@@ -64,7 +69,7 @@ static int value_end(const char *text, int at, gboolean lines)
   return at;
 }
 
-static int line_end(const char *text, int at)
+int settings_line_end(const char *text, int at)
 {
   return at + (int)strcspn(text + at, "\n");
 }
@@ -77,7 +82,7 @@ Settings *settings_toml(const char *text)
   g_autofree char *section = g_strdup("");
 
   for (int at = 0; text[at];) {
-    int first = at + (int)strspn(text + at, " \t\r\n"), end = line_end(text, first), close;
+    int first = at + (int)strspn(text + at, " \t\r\n"), end = settings_line_end(text, first), close;
     int equals = first + (int)strcspn(text + first, "=#\n");
     at = end + (text[end] == '\n');
     if (text[first] == '[') {
@@ -148,7 +153,7 @@ static int read_dash(Above *a, const char *text, int at, int indent)
 /* One "key: value" or "key:" that begins at `first`, in this column. */
 static void read_pair(Settings *s, Above *a, const char *text, int first, int indent)
 {
-  int end = line_end(text, first), colon = first;
+  int end = settings_line_end(text, first), colon = first;
 
   while (colon < end && !(text[colon] == ':' && (g_ascii_isspace(text[colon + 1]) || !text[colon + 1])))
     colon++;
@@ -174,7 +179,7 @@ Settings *settings_yaml(const char *text)
   Above above = { .depth = 0 };
 
   for (int at = 0; text[at];) {
-    int first = at + (int)strspn(text + at, " "), end = line_end(text, at), indent = first - at;
+    int first = at + (int)strspn(text + at, " "), end = settings_line_end(text, at), indent = first - at;
     at = end + (text[end] == '\n');
     if (first >= end || strchr("\r#", text[first]) || strncmp(text + first, "---", 3) == 0)
       continue;

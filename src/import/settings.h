@@ -23,6 +23,13 @@ typedef struct {
 /* Of functions that return settings: paths begin with the function's name. What is computed is as it stands. */
 Settings *settings_python(const char *text);
 Settings *settings_new(void);
+
+/* Adds one that stands there, and takes its value. */
+void settings_add(Settings *settings, const char *path, char *value, int first, int end);
+
+/* Where the line ends that `at` is in. */
+int settings_line_end(const char *text, int at);
+
 Settings *settings_toml(const char *text);
 Settings *settings_yaml(const char *text);
 Settings *settings_json(const char *text);

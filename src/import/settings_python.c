@@ -15,11 +15,6 @@ typedef struct {
   int indent;           /* of its body, 0 = not met yet; what is deeper depends on something */
 } Reader;
 
-static int line_end(const char *text, int at)
-{
-  return at + (int)strcspn(text + at, "\n");
-}
-
 static gboolean is_word(char c)
 {
   return g_ascii_isalnum(c) || c == '_' || c == '.';
@@ -30,7 +25,7 @@ static int skip_blank(const char *text, int at)
 {
   for (;; at++) {
     if (text[at] == '#')
-      at = line_end(text, at);
+      at = settings_line_end(text, at);
     if (!text[at] || !strchr(" \t\r\n\\", text[at]))
       return at;
   }
@@ -67,7 +62,7 @@ static int skip_value(const char *text, int at, gboolean inside)
       continue;
     }
     if (c == '#') {
-      at = line_end(text, at);
+      at = settings_line_end(text, at);
       continue;
     }
     if (strchr("([{", c))
@@ -86,7 +81,6 @@ static void put(Reader *r, const char *path, const char *value, int first, int e
 {
   if (r->out->list->len >= SETTINGS_MAX)
     return;
-  Setting *one = g_new0(Setting, 1);
   char *rest = NULL;
   gint64 product = g_ascii_strtoll(value, &rest, 10), factor;
 
@@ -97,12 +91,8 @@ static void put(Reader *r, const char *path, const char *value, int first, int e
     factor = g_ascii_strtoll(rest + 1, &rest, 10);
     product = factor > 0 && factor < G_MAXINT ? product * factor : 0;
   }
-  one->path = g_strdup(path);
-  one->value = product > 0 && strchr(value, '*') && !*rest ? g_strdup_printf("%" G_GINT64_FORMAT, product)
-                                                           : g_strdup(value);
-  one->first = first;
-  one->end = end;
-  g_ptr_array_add(r->out->list, one);
+  gboolean made = product > 0 && strchr(value, '*') && !*rest;
+  settings_add(r->out, path, made ? g_strdup_printf("%" G_GINT64_FORMAT, product) : g_strdup(value), first, end);
 }
 
 /* All that is known below one path, below another; FALSE if nothing is. */
@@ -227,7 +217,7 @@ Settings *settings_python(const char *text)
     } else if (*r.function && g_ascii_isspace(text[at])) {
       int first = at + (int)strspn(text + at, " \t\r"), indent = first - at;
       r.indent = r.indent || strchr("#\n", text[first]) ? r.indent : indent;
-      at = strchr("#\n", text[first]) ? line_end(text, first) : read_statement(&r, first, indent == r.indent);
+      at = strchr("#\n", text[first]) ? settings_line_end(text, first) : read_statement(&r, first, indent == r.indent);
       continue;
     }
     at = skip_value(text, at, FALSE);
