@@ -161,6 +161,26 @@ START_TEST(like_overrides)
 }
 END_TEST
 
+/* A link that a file says no size of joins a node, of whatever size that has where another server is like it; one with a
+ * size keeps it. */
+START_TEST(links_join_the_node_that_is_said)
+{
+  static const struct {
+    const char *like;
+    int node, joined;
+  } nodes[] = { { "dgx-h200", 4, 4 }, { "dgx-h200", 16, 16 }, { "gb200-nvl72", 2, 72 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(nodes); i++) {
+    g_autofree char *text = g_strdup_printf(
+      "{\"name\": \"c\", \"nodes\": 72, \"server\": {\"like\": \"%s\", \"name\": \"s\", \"devices_per_node\": %d,"
+      " \"source\": \"default: x\"}, \"source\": \"default: x\"}", nodes[i].like, nodes[i].node);
+    g_autoptr(Cluster) c = whole_parse(text);
+    ck_assert_int_eq(c->devices_per_node, nodes[i].node);
+    ck_assert_int_eq(MAX(c->tiers[0].devices_whole, c->tiers[0].devices), nodes[i].joined);
+  }
+}
+END_TEST
+
 /* Lists take the place of those of the part that it is like. */
 START_TEST(like_overrides_kernels)
 {
@@ -233,4 +253,5 @@ START_TEST(keep_free)
 END_TEST
 
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
-          like_overrides, like_overrides_kernels, single_device_needs_no_tier, resize, keep_free)
+          like_overrides, links_join_the_node_that_is_said, like_overrides_kernels, single_device_needs_no_tier,
+          resize, keep_free)

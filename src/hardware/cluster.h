@@ -67,6 +67,7 @@ typedef struct {
   Link link;
   int devices;               /* of a job in a domain; the last tier: INT_MAX */
   int devices_whole;         /* that a domain joins, where a job leaves some out; else 0 */
+  gboolean joins_node;       /* a file says no size: a domain is a node, of whatever size that has */
   double bytes_per_s;        /* a device, each way, while all devices send; nominal */
   double port_bytes_per_s;   /* the most one device can send when others are silent */
   int rings;                 /* of a network: through a node, of a communicator of all its ranks; 0 = one a rank */

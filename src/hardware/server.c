@@ -57,6 +57,7 @@ static gboolean read_tier(const PartSource *source, const Server *server, Tier *
     {"port_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Tier, port_bytes_per_s), FALSE, PLAUSIBLE_GB_PER_S, GB_PER_S},
     {"devices", JSON_INT, G_STRUCT_OFFSET(Tier, devices), FALSE, 2, 1e6},
   };
+  tier->joins_node = !json_get(source->object, "devices");
   tier->devices = server->devices_per_node;
   if (!part_fields(source, fields, G_N_ELEMENTS(fields), tier, NULL, error) ||
       !read_link(source, &tier->link, error))
@@ -131,12 +132,22 @@ static gboolean read_gpu(const PartSource *source, Device *device, GError **erro
   return part_read(&device_part, source, item, device, error);
 }
 
+/* `like` may say another size of the node than the server whose tiers these are. */
+static void fit_tiers(Server *server)
+{
+  for (int i = 0; i < server->n_tiers; i++)
+    if (server->tiers[i].joins_node)
+      server->tiers[i].devices = server->devices_per_node;
+}
+
 static gboolean read_server(const PartSource *source, gpointer out, GError **error)
 {
   Server *server = out;
   const cJSON *tiers = json_get(source->object, "tiers");
-  return part_fields(source, server_fields, G_N_ELEMENTS(server_fields), server, NULL, error) &&
-         read_gpu(source, &server->device, error) && (!tiers || read_tiers(source, tiers, server, error)) &&
+  if (!part_fields(source, server_fields, G_N_ELEMENTS(server_fields), server, NULL, error))
+    return FALSE;
+  fit_tiers(server);
+  return read_gpu(source, &server->device, error) && (!tiers || read_tiers(source, tiers, server, error)) &&
          network_read(source, &server->network, error);
 }
 
