@@ -28,20 +28,34 @@ static Least least_of(const Schedule *s)
   return s->placement != PLACE_LOOP || s->split ? LEAST_COMPUTE : s->recompute ? LEAST_BACKWARD : LEAST_WHOLE;
 }
 
-static const LeastLayer *layer_at(const LeastLayers *all, const Model *model, int type, int layer)
+/* Layers that have an entry: all, those between the first and the last, blocks, others than embeddings. */
+typedef struct {
+  int all, inner, blocks, working;
+} Uses;
+
+static Uses *uses_of(const Model *model, const LeastLayers *layers)
 {
-  return &all->layers[type * all->n + (all->by_layer ? layer : model->layers[layer])];
+  Uses *uses = g_new0(Uses, layers->n);
+
+  for (int i = 0; i < model->n_layers; i++) {
+    Uses *u = &uses[layers->by_layer ? i : model->layers[i]];
+    u->all++;
+    u->inner += i > 0 && i < model->n_layers - 1;
+    u->blocks += i >= 1 && i <= model->blocks;
+    u->working += model_layer(model, i)->kind != LAYER_EMBEDDING;
+  }
+  return uses;
 }
 
 /* Weights under which the whole model takes as long on each node type; their mean over the devices is 1. */
-static void balance_types(const Model *model, const LeastLayers *layers, const Cluster *cluster, double *weights)
+static void balance_types(const LeastLayers *layers, const Uses *uses, const Cluster *cluster, double *weights)
 {
   double rates = 0;
 
   for (int type = 0; type < cluster->n_types; type++) {
     double all_s = 0;
-    for (int i = 0; i < model->n_layers; i++)
-      all_s += layer_at(layers, model, type, i)->seconds[LEAST_WHOLE];
+    for (int i = 0; i < layers->n; i++)
+      all_s += uses[i].all * layers->layers[type * layers->n + i].seconds[LEAST_WHOLE];
     weights[type] = 1 / all_s;
     rates += cluster->types[type]->devices / (double)cluster->devices / all_s;
   }
@@ -49,39 +63,47 @@ static void balance_types(const Model *model, const LeastLayers *layers, const C
     weights[type] /= rates;
 }
 
+/* Adds the layers that have an entry, of which each type's price is `stride` behind the one before. */
+static void add_entry(LeastWork *work, const Uses *uses, const LeastLayer *first, int stride, int types,
+                      const double *weights)
+{
+  double saved = INFINITY;
+
+  work->params += uses->all * first->params;
+  work->expert_params += uses->all * first->expert_params;
+  for (int experts = 0; experts < 2; experts++) {
+    work->frozen[experts].params += uses->all * first->frozen[experts].params;
+    work->frozen[experts].bytes += uses->all * first->frozen[experts].bytes;
+  }
+  for (int type = 0; type < types; type++) {
+    saved = MIN(saved, first[type * stride].saved_bytes);
+    if (uses->working > 0)
+      work->working_bytes = MIN(work->working_bytes, first[type * stride].working_bytes);
+  }
+  work->saved_bytes += uses->all * saved;
+  for (int least = 0; least < LEAST_COUNT; least++) {
+    double seconds = INFINITY;
+    for (int type = 0; type < types; type++)
+      seconds = MIN(seconds, weights[type] * first[type * stride].seconds[least]);
+    work->seconds[least][0] += uses->all * seconds;
+    work->seconds[least][1] += uses->inner * seconds;
+  }
+  if (uses->blocks > 0)
+    work->block_s = MIN(work->block_s, first->seconds[LEAST_WHOLE]);
+}
+
 LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluster *cluster)
 {
   int types = MAX(cluster->n_types, 1);
   LeastWork work = { .block_s = cluster->n_types ? 0 : INFINITY, .working_bytes = INFINITY };
+  g_autofree Uses *uses = uses_of(model, layers);
   double weights[NODE_TYPES_MAX] = { 1 };
 
   if (cluster->n_types > 0)
-    balance_types(model, layers, cluster, weights);
-  for (int i = 0; i < model->n_layers; i++) {
-    const LeastLayer *first = layer_at(layers, model, 0, i);
-    gboolean end = i == 0 || i == model->n_layers - 1;
-    work.params += first->params;
-    work.expert_params += first->expert_params;
-    for (int experts = 0; experts < 2; experts++)
-      work.frozen[experts] = frozen_sum(work.frozen[experts], first->frozen[experts]);
-    double saved = INFINITY;
-    for (int type = 0; type < types; type++) {
-      const LeastLayer *layer = layer_at(layers, model, type, i);
-      saved = MIN(saved, layer->saved_bytes);
-      if (model_layer(model, i)->kind != LAYER_EMBEDDING)
-        work.working_bytes = MIN(work.working_bytes, layer->working_bytes);
-    }
-    work.saved_bytes += saved;
-    for (int least = 0; least < LEAST_COUNT; least++) {
-      double seconds = INFINITY;
-      for (int type = 0; type < types; type++)
-        seconds = MIN(seconds, weights[type] * layer_at(layers, model, type, i)->seconds[least]);
-      work.seconds[least][0] += seconds;
-      work.seconds[least][1] += end ? 0 : seconds;
-    }
-    if (i >= 1 && i <= model->blocks)
-      work.block_s = MIN(work.block_s, first->seconds[LEAST_WHOLE]);
-  }
+    balance_types(layers, uses, cluster, weights);
+  for (int i = 0; i < layers->n; i++)
+    if (uses[i].all > 0)
+      add_entry(&work, &uses[i], &layers->layers[i], layers->n, types, weights);
   return work;
 }
 
