@@ -31,9 +31,8 @@ static Places places_of_token(const Planned *f)
   return places;
 }
 
-/* By where a token's experts may be: of two drawn from 16 ranks 16 (1 - (15/16)^2) ranks, of a group of 8 of them
- * 8 (1 - (7/8)^2). */
-START_TEST(groups_narrow_what_kernels_send)
+/* A token's two experts are different ones: on 16 ranks of one expert each they are on two, wherever they may be. */
+START_TEST(experts_of_a_token_differ)
 {
   Planned f;
   double rows[2];
@@ -46,31 +45,37 @@ START_TEST(groups_narrow_what_kernels_send)
     f.model->specs[f.model->layers[1]].ffn.groups_per_token = grouped;
     rows[grouped] = places_of_token(&f).ranks;
   }
-  ck_assert_double_eq_tol(rows[0], 16 * (1 - 225 / 256.0), 1e-12);
-  ck_assert_double_eq_tol(rows[1], 8 * (1 - 49 / 64.0), 1e-12);
+  ck_assert_double_eq_tol(rows[0], 2, 1e-12);
+  ck_assert_double_eq_tol(rows[1], 2, 1e-12);
   planned_clear(&f);
 }
 END_TEST
 
-/* Ranks on which a token's experts are expected, over all sets of groups that it may visit. */
+/* Ranks on which a token's experts are: over all sets of groups of two that it may visit, over all sets of as many
+ * experts of these. */
 static double counted_groups(int groups, int visited, int taken, int ranks)
 {
-  int sets = 0, each = groups / ranks;
-  double sum = 0;
+  int sets = 0, each = 2 * groups / ranks;
+  gint64 sum = 0;
 
   for (guint set = 0; set < 1u << groups; set++) {
+    guint may = 0;
     if (__builtin_popcount(set) != visited)
       continue;
-    sets++;
-    for (int rank = 0; rank < ranks; rank++) {
-      int here = __builtin_popcount(set >> rank * each & ((1u << each) - 1));
-      sum += 1 - pow(1 - (double)here / visited, taken);
+    for (int group = 0; group < groups; group++)
+      may |= set >> group & 1 ? 3u << 2 * group : 0;
+    for (guint own = may; own; own = (own - 1) & may) {
+      if (__builtin_popcount(own) != taken)
+        continue;
+      sets++;
+      for (int rank = 0; rank < ranks; rank++)
+        sum += (own >> rank * each & ((1u << each) - 1)) != 0;
     }
   }
-  return sum / sets;
+  return (double)sum / sets;
 }
 
-/* Ranks that hold several groups each, of which a token may visit few. */
+/* Ranks that hold several groups each, of which a token may visit few; and parts of a group. */
 START_TEST(ranks_hold_several_groups)
 {
   Planned f;
@@ -80,13 +85,14 @@ START_TEST(ranks_hold_several_groups)
   f.plan.dispatch = DISPATCH_FLEX;
   ffn = &f.model->specs[f.model->layers[1]].ffn;
   ffn->groups = 8;
-  ffn->experts_per_token = 6;
-  for (int ep = 2; ep <= 8; ep *= 2)
-    for (int visited = 1; visited <= 8; visited++) {
-      f.plan.ep = ep;
-      ffn->groups_per_token = visited;
-      ck_assert_double_eq_tol(places_of_token(&f).ranks, counted_groups(8, visited, 6, ep), 1e-12);
-    }
+  for (int ep = 2; ep <= 16; ep *= 2)
+    for (int visited = 1; visited <= 8; visited++)
+      for (int taken = 1; taken <= MIN(4, 2 * visited); taken++) {
+        f.plan.ep = ep;
+        ffn->groups_per_token = visited;
+        ffn->experts_per_token = taken;
+        ck_assert_double_eq_tol(places_of_token(&f).ranks, counted_groups(8, visited, taken, ep), 1e-12);
+      }
   planned_clear(&f);
 }
 END_TEST
@@ -143,11 +149,11 @@ START_TEST(nodes_behind_a_spine_are_counted)
     }
     rows[spine] = places_of_token(&f).nodes;
   }
-  ck_assert_double_eq_tol(rows[0], 8 * (1 - 49 / 64.0), 1e-12);
+  ck_assert_double_eq_tol(rows[0], 8 * (1 - 91 / 120.0), 1e-12);
   ck_assert_double_eq_tol(rows[1], rows[0], 1e-12);
   planned_clear(&f);
 }
 END_TEST
 
-TEST_MAIN("experts_places", groups_narrow_what_kernels_send, ranks_hold_several_groups, experts_in_turn_are_counted,
+TEST_MAIN("experts_places", experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
           nodes_behind_a_spine_are_counted)

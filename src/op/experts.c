@@ -328,16 +328,26 @@ static double choose(int n, int k)
   return ways;
 }
 
-/* Chance that none of a token's experts is in a place that holds so many whole groups: of the groups that the token may
- * visit as many may be the place's as hypergeometric draws give, and each expert is of any visited group alike. */
-static double missed(const FeedForward *f, int held)
+/* Chance that none of so many different experts, taken at random of all, is one of those that are here. */
+static double missed(double all, double here, int taken)
 {
-  double chance = 0;
+  double chance = 1;
+
+  for (int i = 0; i < taken && i < all; i++)
+    chance *= MAX(0, all - here - i) / (all - i);
+  return chance;
+}
+
+/* The same of a place that holds so many whole groups: of the groups that the token may visit as many may be the
+ * place's as hypergeometric draws give. */
+static double missed_groups(const FeedForward *f, int held)
+{
+  double each = (double)f->experts / f->groups, chance = 0;
 
   for (int here = 0; here <= MIN(held, f->groups_per_token); here++)
     chance += choose(held, here) * choose(f->groups - held, f->groups_per_token - here) /
               choose(f->groups, f->groups_per_token) *
-              pow(1 - (double)here / f->groups_per_token, f->experts_per_token);
+              missed(f->groups_per_token * each, here * each, f->experts_per_token);
   return chance;
 }
 
@@ -346,14 +356,17 @@ static double missed(const FeedForward *f, int held)
 static double reached(const Build *b, double places)
 {
   const FeedForward *f = &b->spec->ffn;
+  double experts = f->experts;
 
   if (b->passes->framework->gate_in_turn && fmod(f->experts, places) == 0)
     return MIN(places, reached_in_turn(f->experts / (int)places, f->experts_per_token));
   if (f->groups && fmod(f->groups, places) == 0)
-    return places * (1 - missed(f, f->groups / (int)places));
-  if (f->groups)
+    return places * (1 - missed_groups(f, f->groups / (int)places));
+  if (f->groups) {
+    experts *= (double)f->groups_per_token / f->groups;
     places = MAX(1, places * f->groups_per_token / f->groups);
-  return places * (1 - pow(1 - 1 / places, f->experts_per_token));
+  }
+  return places * (1 - missed(experts, experts / places, f->experts_per_token));
 }
 
 /* Nodes that a token's experts are expected on, or ranks where all are in one. */
