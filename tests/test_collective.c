@@ -122,6 +122,20 @@ START_TEST(mesh_has_links_of_its_members)
   near(rank_rate(&cluster, &two, 0), 100 * GB / 7, 1e-9);
   near(rank_rate(&cluster, &four, 0), 300 * GB / 7, 1e-9);
   near(rank_rate(&cluster, &all, 0), 100 * GB, 1e-9);
+  near(1e9 / cost_of(&cluster, COLLECTIVE_SEND, 1e9, 2, 1).seconds, 100 * GB / 7, 1e-9);
+}
+END_TEST
+
+/* A job of two devices has no more links between them than a job of all four. */
+START_TEST(links_to_devices_that_a_job_leaves_out_are_of_no_use)
+{
+  g_autoptr(Cluster) all = fixture_cluster("jean-zay-v100-16gb", 4);
+  g_autoptr(Cluster) two = fixture_cluster("jean-zay-v100-16gb", 2);
+
+  ck_assert_int_eq(all->tiers[0].link.kind, LINK_MESH);
+  for (int c = 0; c < COLLECTIVE_COUNT; c++)
+    near(cost_of(two, c, 1e9, 2, 1).seconds, cost_of(all, c, 1e9, 2, 1).seconds, 1e-12);
+  near(rank_rate(two, &(GroupShape) { .size = 2, .per_domain = { 2, 2 } }, 0), all->tiers[0].bytes_per_s / 3, 1e-12);
 }
 END_TEST
 
@@ -392,7 +406,8 @@ START_TEST(rows_over_efa)
 END_TEST
 
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
-          slowest_tier_rules, mesh_has_links_of_its_members, all_to_all,
+          slowest_tier_rules, mesh_has_links_of_its_members,
+          links_to_devices_that_a_job_leaves_out_are_of_no_use, all_to_all,
           all_to_all_of_short_messages, all_to_all_over_many_nodes, kernels_send_over_nodes,
           kernels_send_over_a_spine, kernels_tables_are_met, send, tree_over_many_nodes,
           adding_in_the_switch, runner_up_that_the_library_lacks, another_library, more_bytes_take_longer, plateaus,

@@ -51,11 +51,11 @@ int ring_steps(const GroupShape *group, int tier)
   return tier_domains(group, tier - 1) - tier_domains(group, tier);
 }
 
-/* Of a mesh, only links to the other members count. */
+/* Of a mesh, only links to the other members count, of those to all that are there, whether the job has them or not. */
 static double mesh_share(const Cluster *cluster, const GroupShape *group, int tier)
 {
   const Tier *t = &cluster->tiers[tier];
-  int peers = MIN(t->devices, cluster->devices) / (tier ? cluster->tiers[tier - 1].devices : 1) - 1;
+  int peers = tier_joins(t) / (tier ? tier_joins(t - 1) : 1) - 1;
   return t->link.kind == LINK_MESH && peers > 0 ? MIN(1, (tier_members(group, tier) - 1.0) / peers) : 1;
 }
 

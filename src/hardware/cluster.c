@@ -201,7 +201,7 @@ static void place_segments(Cluster *cluster)
 {
   for (int t = 0; t < cluster->n_tiers && t < cluster->network_tier; t++) {
     Tier *tier = &cluster->tiers[t];
-    tier->devices_whole = MAX(tier->devices_whole, tier->devices);
+    tier->devices_whole = tier_joins(tier);
     tier->devices = segment(tier->devices_whole, cluster->devices_per_node, cluster->devices);
   }
 }
@@ -236,8 +236,11 @@ static Cluster *cluster_build(ClusterText *text)
   cluster->network_tier = -1;
   if (server->network.nics > 0)
     add_network_tiers(cluster, text);
-  if (cluster->n_tiers > 0)
-    cluster->tiers[cluster->n_tiers - 1].devices = INT_MAX;
+  if (cluster->n_tiers > 0) {
+    Tier *last = &cluster->tiers[cluster->n_tiers - 1];
+    last->devices_whole = cluster->network_tier < 0 ? last->devices : 0;
+    last->devices = INT_MAX;
+  }
   place_segments(cluster);
   return cluster;
 }

@@ -66,12 +66,18 @@ typedef struct {
   char *name;                /* "nvlink", "network", "spine" */
   Link link;
   int devices;               /* of a job in a domain; the last tier: INT_MAX */
-  int devices_whole;         /* that a domain joins, where a job leaves some out; else 0 */
+  int devices_whole;         /* that a domain joins, where a job may leave some out or this is the last tier; else 0 */
   gboolean joins_node;       /* a file says no size: a domain is a node, of whatever size that has */
   double bytes_per_s;        /* a device, each way, while all devices send; nominal */
   double port_bytes_per_s;   /* the most one device can send when others are silent */
   int rings;                 /* of a network: through a node, of a communicator of all its ranks; 0 = one a rank */
 } Tier;
+
+/* Devices that a domain joins, whether a job has them or not. */
+static inline int tier_joins(const Tier *tier)
+{
+  return tier->devices_whole ? tier->devices_whole : tier->devices;
+}
 
 /* What the library of collectives does alike on all links: hardware/libraries/NAME.json. */
 typedef struct {

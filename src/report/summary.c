@@ -65,7 +65,7 @@ static void add_tiers(Table *table, const Cluster *c)
     const Tier *tier = &c->tiers[t];
     g_autofree char *rate = format_count(tier->bytes_per_s);
     table_add(table, "%s", tier->name);
-    table_add(table, "joins %d, %sB/s a device (link %s: %s)", MIN(MAX(tier->devices_whole, tier->devices), c->devices),
+    table_add(table, "joins %d, %sB/s a device (link %s: %s)", MIN(tier_joins(tier), c->devices),
               rate, tier->link.name, provenance_names[tier->link.provenance]);
   }
 }
