@@ -17,6 +17,7 @@ START_TEST(nearest)
 {
   ck_assert_str_eq(names_nearest(LIST, "gpip"), "gpipe");
   ck_assert_str_eq(names_nearest(LIST, "zb_h2"), "zb-h1");
+  ck_assert_str_eq(names_nearest((const char *const[]){"a100", "b200", "b300", NULL}, "b100"), "b200");
   ck_assert_ptr_null(names_nearest(NONE, "x"));
 }
 END_TEST

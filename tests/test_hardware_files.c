@@ -178,16 +178,59 @@ START_TEST(servers_are_clusters)
   ck_assert_str_eq(gpu->server, "dgx-h100");
   ck_assert_str_eq(sxm->device.name, "a100-sxm4-40gb");
   static const char *const refused[][2] = {
-    { "t4", "t4: t4 is a GPU without a usual server: expected a cluster file" },
-    { "H20", "H20: h20-96gb is a GPU without a usual server: expected a cluster file" },
-    { "h800", "h800: h800-sxm5-80gb is a GPU without a usual server: expected a cluster, as \"h800-80gb\"" },
+    { "t4", "t4: no server or cluster here has this GPU: expected a cluster file" },
+    { "H20", "H20: no server or cluster here has the GPU h20-96gb: expected a cluster file" },
+    { "h800", "h800: the GPU h800-sxm5-80gb has no usual server: expected a server or cluster with it, \"h800-80gb\"" },
+    { "A100-PCIe-80GB", ": this GPU has no usual server: expected a server or cluster with it, \"azure-nc96ads-a100-v4\"" },
+    { "h100-sxm5-96gb", " with it, \"grand-teton-h100-96gb\" or \"h100-95gb\"" },
     { "dgxh100", "; did you mean \"dgx-h100\"?" }, { "rtx4090", "; did you mean \"rtx-4090\"?" },
+    { "h100x", "; did you mean \"h100\"?" }, { "b100", "; did you mean \"b200\"?" },
+    { "l4", "; did you mean \"l40s\"?" }, /* not t4, which is in no server */
   };
   for (gsize i = 0; i < G_N_ELEMENTS(refused); i++) {
     g_autoptr(GError) error = NULL;
     ck_assert_ptr_null(cluster_load(refused[i][0], &error));
     ck_assert_msg(strstr(error->message, refused[i][1]) != NULL, "%s", error->message);
   }
+}
+END_TEST
+
+/* What is suggested can be typed: names of all GPUs, each mistyped in every place. */
+START_TEST(suggestions_work)
+{
+  g_auto(GStrv) gpus = files_names("hardware/gpus");
+  int heard = 0;
+
+  for (int i = 0; gpus[i]; i++)
+    for (gsize at = 0; at < strlen(gpus[i]); at++) {
+      g_autofree char *wrong = g_strdup_printf("%.*sq%s", (int)at, gpus[i], gpus[i] + at + 1);
+      g_autoptr(GError) error = NULL;
+      ck_assert_ptr_null(cluster_load(wrong, &error));
+      const char *meant = strstr(error->message, "did you mean \"");
+      if (!meant)
+        continue;
+      meant += strlen("did you mean \"");
+      g_autofree char *name = g_strndup(meant, strcspn(meant, "\""));
+      g_autoptr(Cluster) c G_GNUC_UNUSED = whole_load(name);
+      heard++;
+    }
+  ck_assert_int_gt(heard, 100);
+}
+END_TEST
+
+/* What the manual shows for a GPU that is in no server. */
+START_TEST(manual_puts_a_gpu_into_a_server)
+{
+  g_autofree char *path = files_data_path("hardware/README.md"), *text = NULL;
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  const char *shown = strstr(text, "{ \"name\": \"t4-box\"");
+  g_autofree char *line = g_strndup(shown, strcspn(shown, "\n")), *folder = test_directory();
+  write_file(folder, "c.json", line);
+  g_autofree char *file = g_build_filename(folder, "c.json", NULL);
+  g_autoptr(Cluster) c = whole_load(file);
+
+  ck_assert_str_eq(c->device.name, "t4");
+  remove_folder(folder);
 }
 END_TEST
 
@@ -247,5 +290,5 @@ START_TEST(libraries)
 }
 END_TEST
 
-TEST_MAIN("hardware_files", every_file_loads, paths_are_relative_to_the_file, servers_are_clusters, usual_servers,
-          own_files_need_no_source, libraries)
+TEST_MAIN("hardware_files", every_file_loads, paths_are_relative_to_the_file, servers_are_clusters, suggestions_work,
+          manual_puts_a_gpu_into_a_server, usual_servers, own_files_need_no_source, libraries)

@@ -125,15 +125,14 @@ char **files_names(const char *below)
   return (char **)g_ptr_array_free(names, FALSE);
 }
 
-/* The name of a file in either directory that may have been meant, or NULL. */
-static char *suggestion(const char *name, const char *folder)
+/* The name of a file in either directory, or of those beside, that may have been meant, or NULL. */
+static char *suggestion(const char *name, const char *folder, const char *const *also)
 {
   g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *servers = g_build_filename(folder, "servers", NULL), *gpus = g_build_filename(folder, "gpus", NULL);
   list_names(folder, names);
   list_names(".", names);
-  list_names(servers, names); /* of clusters, as what follows */
-  list_names(gpus, names);
+  for (int i = 0; also && also[i]; i++)
+    g_ptr_array_add(names, g_strdup(also[i]));
   g_ptr_array_sort(names, compare_names);
   g_ptr_array_add(names, NULL);
   gboolean suffixed = g_str_has_suffix(name, ".json");
@@ -154,12 +153,12 @@ static gboolean is_hub_name(const char *name)
          !g_file_test(owner, G_FILE_TEST_EXISTS);
 }
 
-char *files_find(const char *name, const char *folder, GError **error)
+char *files_find_beside(const char *name, const char *folder, const char *const *also, GError **error)
 {
   g_autofree char *directory = files_data_path(folder);
 
   if (strcmp(folder, "models") == 0 && is_hub_name(name)) {
-    g_autofree char *near = suggestion(strchr(name, '/') + 1, directory);
+    g_autofree char *near = suggestion(strchr(name, '/') + 1, directory, also);
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "%s: no such file, and none is fetched: expected a config.json of that model%s%s%s", name,
                 near ? ", or a name as \"" : "", near ? near : "", near ? "\"" : "");
@@ -174,11 +173,16 @@ char *files_find(const char *name, const char *folder, GError **error)
   found = find_with_suffix(path);
   if (found)
     return found;
-  g_autofree char *meant = suggestion(name, directory);
+  g_autofree char *meant = suggestion(name, directory, also);
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no such %s (looked in ., %s)%s%s%s%s",
               *name ? name : "\"\"", kind_of(folder), directory, meant ? "; did you mean \"" : "",
               meant ? meant : "", meant ? "\"?" : "", meant ? "" : listing_of(folder));
   return NULL;
+}
+
+char *files_find(const char *name, const char *folder, GError **error)
+{
+  return files_find_beside(name, folder, NULL, error);
 }
 
 /* ---- reading and writing ---- */

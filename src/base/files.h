@@ -20,6 +20,9 @@
  * the nearest name. "-" is returned as it is. */
 char *files_find(const char *name, const char *folder, GError **error);
 
+/* The same where names of no file are understood too (NULL-terminated), which may have been meant. */
+char *files_find_beside(const char *name, const char *folder, const char *const *also, GError **error);
+
 /* Data are looked for above this file from now on, not above the program: where the project is a library. */
 void files_set_home(const char *path);
 

@@ -101,7 +101,7 @@ int names_find(const char *const *names, const char *name);
 
 /* The entry of a NULL-terminated list that is nearest in spelling, however far
  * that is: one that has all runs of letters and of digits of the name in their order, as "llama-3.1-8b" has those of
- * "llama3-8b", else the one with the fewest edits; NULL if the list is empty. */
+ * "llama3-8b", else the one with the fewest edits, of these the one that begins most alike; NULL if the list is empty. */
 const char *names_nearest(const char *const *names, const char *name);
 
 /* Whether one name is near enough to the other to have been meant. */

@@ -93,6 +93,15 @@ static const char *nearest_by_runs(const char *const *names, const char *name)
   return nearest;
 }
 
+static int shared_start(const char *a, const char *b)
+{
+  int n = 0;
+
+  while (a[n] && folded(a[n]) == folded(b[n]))
+    n++;
+  return n;
+}
+
 const char *names_nearest(const char *const *names, const char *name)
 {
   const char *nearest = nearest_by_runs(names, name);
@@ -101,7 +110,7 @@ const char *names_nearest(const char *const *names, const char *name)
     return nearest;
   for (int i = 0; names[i]; i++) {
     int d = name_distance(names[i], name);
-    if (d < best) {
+    if (d < best || (d == best && shared_start(names[i], name) > shared_start(nearest, name))) {
       best = d;
       nearest = names[i];
     }

@@ -277,6 +277,28 @@ static gboolean has_file(const char *folder, const char *name)
   return g_file_test(path, G_FILE_TEST_IS_REGULAR);
 }
 
+/* A GPU as clusters are asked for. */
+typedef struct {
+  char *shorter, *usual; /* NULL = none */
+} GpuNames;
+
+static void gpu_names_clear(GpuNames *names)
+{
+  g_free(names->shorter);
+  g_free(names->usual);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(GpuNames, gpu_names_clear)
+
+static GpuNames gpu_names(const char *gpu)
+{
+  g_autofree char *below = g_strdup_printf("hardware/gpus/%s.json", gpu);
+  g_autofree char *path = files_data_path(below);
+  g_autoptr(JsonDoc) doc = json_load(path, NULL);
+
+  return (GpuNames) { .shorter = g_strdup(doc ? cJSON_GetStringValue(json_get(json_root(doc), "short_name")) : NULL),
+                      .usual = g_strdup(doc ? cJSON_GetStringValue(json_get(json_root(doc), "usual_server")) : NULL) };
+}
+
 /* The usual server of the GPU of this name, or short name; newly allocated, NULL if there is none. `gpu`: one that begins
  * with that name, and has none. */
 static char *server_of_gpu(const char *name, char **gpu)
@@ -284,35 +306,60 @@ static char *server_of_gpu(const char *name, char **gpu)
   g_auto(GStrv) gpus = files_names("hardware/gpus");
   gsize length = strlen(name);
   for (int i = 0; gpus[i]; i++) {
-    g_autofree char *below = g_strdup_printf("hardware/gpus/%s.json", gpus[i]);
-    g_autofree char *path = files_data_path(below);
-    g_autoptr(JsonDoc) doc = json_load(path, NULL);
-    const cJSON *shorter = doc ? json_get(json_root(doc), "short_name") : NULL;
-    const cJSON *usual = doc ? json_get(json_root(doc), "usual_server") : NULL;
-    gboolean meant = g_ascii_strcasecmp(gpus[i], name) == 0 ||
-                     (cJSON_IsString(shorter) && g_ascii_strcasecmp(shorter->valuestring, name) == 0);
-    if (meant && cJSON_IsString(usual))
-      return g_strdup(usual->valuestring);
-    if (!*gpu && !usual && g_ascii_strncasecmp(gpus[i], name, length) == 0 && strchr("-", gpus[i][length]))
+    g_auto(GpuNames) n = gpu_names(gpus[i]);
+    gboolean meant = g_ascii_strcasecmp(gpus[i], name) == 0 || (n.shorter && g_ascii_strcasecmp(n.shorter, name) == 0);
+    if (meant && n.usual)
+      return g_steal_pointer(&n.usual);
+    if (!*gpu && !n.usual && g_ascii_strncasecmp(gpus[i], name, length) == 0 && strchr("-", gpus[i][length]))
       *gpu = g_strdup(gpus[i]);
   }
   return NULL;
 }
 
-/* Of a GPU that no server has: names a cluster that begins with what was asked for, if there is one. */
+/* Names that stand for a cluster and are none of its file. */
+static char **names_beside(void)
+{
+  g_autoptr(GStrvBuilder) names = g_strv_builder_new();
+  g_auto(GStrv) servers = files_names("hardware/servers"), gpus = files_names("hardware/gpus");
+
+  g_strv_builder_addv(names, (const char **)servers);
+  for (int i = 0; gpus[i]; i++) {
+    g_auto(GpuNames) n = gpu_names(gpus[i]);
+    if (n.usual)
+      g_strv_builder_add(names, gpus[i]);
+    if (n.usual && n.shorter)
+      g_strv_builder_add(names, n.shorter);
+  }
+  return g_strv_builder_end(names);
+}
+
+/* Those of a folder's names that are clusters of a GPU, behind those that `text` has. */
+static void add_holders(GString *text, const char *folder, const char *gpu)
+{
+  g_auto(GStrv) names = files_names(folder);
+
+  for (int i = 0; names[i]; i++) {
+    g_autoptr(Cluster) c = cluster_load(names[i], NULL);
+    if (c && g_strcmp0(c->device.name, gpu) == 0)
+      g_string_append_printf(text, "%s\"%s\"", text->len ? " or " : "", names[i]);
+  }
+}
+
+/* Of a GPU whose name stands for no server: names what has it. */
 static void set_unserved(const char *name, const char *gpu, GError **error)
 {
-  g_auto(GStrv) clusters = files_names("hardware");
-  gsize length = strlen(name);
+  g_autoptr(GString) holders = g_string_new(NULL);
+  g_autofree char *whole = g_ascii_strcasecmp(name, gpu) == 0 ? g_strdup("this GPU")
+                                                              : g_strdup_printf("the GPU %s", gpu);
 
-  for (int i = 0; clusters[i]; i++)
-    if (g_ascii_strncasecmp(clusters[i], name, length) == 0 && strchr("-", clusters[i][length])) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s is a GPU without a usual server: expected a cluster, as "
-                  "\"%s\"", name, gpu, clusters[i]);
-      return;
-    }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s is a GPU without a usual server: expected a cluster file that "
-              "says what joins its nodes (hardware/README.md)", name, gpu);
+  add_holders(holders, "hardware", gpu);
+  add_holders(holders, "hardware/servers", gpu);
+  if (holders->len)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s has no usual server: expected a server or cluster with it, %s",
+                name, whole, holders->str);
+  else
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no server or cluster here has %s: expected a cluster file that "
+                "puts it into a server (hardware/README.md)", name, whole);
 }
 
 /* One node of a server, by its name or that of its GPU; NULL without an error if nothing has this name. */
@@ -334,15 +381,20 @@ static Cluster *server_as_cluster(const char *name, GError **error)
 
 Cluster *cluster_load(const char *path, GError **error)
 {
-  g_autoptr(GError) missing = NULL;
   g_autoptr(GError) wrong = NULL;
-  g_autofree char *file = files_find(path, "hardware", &missing);
+  g_autofree char *file = files_find(path, "hardware", NULL);
   if (file)
     return read_doc(json_load(file, error), error);
   Cluster *cluster = server_as_cluster(path, &wrong);
-  if (!cluster)
-    g_propagate_error(error, wrong ? g_steal_pointer(&wrong) : g_steal_pointer(&missing));
-  return cluster;
+  if (cluster)
+    return cluster;
+  if (wrong) {
+    g_propagate_error(error, g_steal_pointer(&wrong));
+    return NULL;
+  }
+  g_auto(GStrv) also = names_beside();
+  g_autofree char *none G_GNUC_UNUSED = files_find_beside(path, "hardware", (const char *const *)also, error);
+  return NULL;
 }
 
 Cluster *cluster_parse(const char *text, gsize length, const char *name, GError **error)

@@ -438,7 +438,8 @@ static gboolean of_line(const Csv *csv, int row, gconstpointer loaded, GError **
 static Cluster *find_cluster(Case *c, const char *name, GError **error)
 {
   g_autoptr(GError) missing = NULL;
-  g_autofree char *path = files_find(name, "hardware", &missing);
+  g_auto(GStrv) servers = files_names("hardware/servers");
+  g_autofree char *path = files_find_beside(name, "hardware", (const char *const *)servers, &missing);
   if (path)
     return cluster_load(path, error);
   g_autofree char *server = files_find(name, "hardware/servers", NULL);
