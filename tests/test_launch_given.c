@@ -293,6 +293,40 @@ START_TEST(functions_of_torchtitan)
 }
 END_TEST
 
+/* Names mean what they do where Python calls them: functions that stand behind, the last of a name, no more of a file than
+ * the function itself. */
+START_TEST(functions_stand_in_any_order)
+{
+#define RETURNS "    return Trainer.Config(model_spec=model_registry(\"8B\"), parallelism=ParallelismConfig(" \
+  "tensor_parallel_degree=%d))\n"
+  static const struct { const char *text; int tp; } rows[] = {
+    { "def llama3() -> Trainer.Config:\n    c = base()\n    return c\ndef base():\n    return middle()\n"
+      "def middle():\n" RETURNS, 4 },
+    { "def llama3():\n    c = base()\n    c.parallelism.tensor_parallel_degree = 8\n    return c\ndef base():\n" RETURNS,
+      8 },
+    { "def base():\n" RETURNS "def llama3():\n    return base()\ndef base():\n    b = last()\n    return b\n"
+      "def last():\n    l = llama3_8b()\n    l.parallelism.tensor_parallel_degree = 2\n    return l\n"
+      "def llama3_8b():\n" RETURNS, 2 },
+    { "def llama3():\n    c = base()\n# a comment\n    return c\nclass Other:\n    c = 1\n    return Trainer.Config()\n"
+      "def base():\n" RETURNS, 4 },
+    { "def llama3():\n" RETURNS "    llama3()\ndef loop():\n    return other()\ndef other():\n    return loop()\n", 4 },
+  };
+  static const char *const words[] = { "CONFIG=llama3", NULL };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_auto(GStrv) parts = g_strsplit(rows[i].text, "%d", -1);
+    g_autofree char *text = g_strjoinv("4", parts);
+    g_autofree char *expected = g_strdup_printf("\"tensor_model_parallel_size\": %d,", rows[i].tp);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = launch_read(text, "x.py", &(LaunchOptions) { 64, NULL, words }, &error);
+    ck_assert_msg(l != NULL, "%d: %s", (int)i, error ? error->message : "");
+    ck_assert_msg(strstr(l->plan, expected) != NULL, "%d: %s", (int)i, l->plan);
+    ck_assert_msg(strstr(l->model, "\"llama-3.1-8b\"") != NULL, "%d: %s", (int)i, l->model);
+  }
+#undef RETURNS
+}
+END_TEST
+
 /* What is not simulated is said: neither another way to recompute nor another format is taken for the usual one. */
 START_TEST(functions_say_what_is_left)
 {
@@ -326,6 +360,10 @@ START_TEST(functions_are_bounded)
   }
   for (int i = 1; i < 40; i++)
     g_string_append_printf(again, "def f%d():\n    return Trainer.Config(a=f%d(), b=f%d())\n", i, i - 1, i - 1);
+  for (int i = 40; i-- > 1;) /* each stands behind what starts from it */
+    g_string_append_printf(again, "def b%d():\n    return Trainer.Config(a=b%d(), b=b%d())\n", i, i - 1, i);
+  for (int i = 0; i < 5000; i++)
+    g_string_append_printf(again, "def c%d():\n    return c%d()\n", i, i + 1);
   for (int i = 0; i < 5000; i++)
     g_string_append(again, i ? "(" : "def g():\n    x = f(");
   ck_assert(launch_recognises(again->str));
@@ -336,5 +374,5 @@ TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { argu
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
-           { experts_of_deepspeed }, { functions_of_torchtitan }, { functions_say_what_is_left },
+           { experts_of_deepspeed }, { functions_of_torchtitan }, { functions_stand_in_any_order }, { functions_say_what_is_left },
            { functions_are_bounded })

@@ -1,5 +1,6 @@
 /* Python functions that return a tree of calls, `return Trainer.Config(training=TrainingConfig(steps=10))`: settings
- * "NAME.training.steps", with what is called as "NAME.training". Of a body what assigns and returns is read. */
+ * "NAME.training.steps", with what is called as "NAME.training". Of a body what assigns and returns is read; a function
+ * that it calls may stand behind it, and of several of one name the last is meant, as where Python calls them. */
 #include "import/settings.h"
 
 #include <string.h>
@@ -9,11 +10,27 @@
 #define SETTINGS_MAX 4000
 
 typedef struct {
+  char *name;
+  int first, end; /* of its body */
+  enum { UNREAD, OPEN, READ } state;
+  Settings *own;  /* what it returns, by its name; what it assigns as ":NAME" */
+} Function;
+
+typedef struct {
   const char *text;
-  Settings *out;
-  const char *function; /* that is read, "" = none */
-  int indent;           /* of its body, 0 = not met yet; what is deeper depends on something */
+  GPtrArray *functions; /* Function *, in their order in the file */
+  GHashTable *by_name;  /* the last of each name */
+  Function *at;         /* that is read */
+  guint depth, count;   /* functions open, settings made */
 } Reader;
+
+static void function_free(gpointer data)
+{
+  Function *f = data;
+  g_free(f->name);
+  settings_free(f->own);
+  g_free(f);
+}
 
 static gboolean is_word(char c)
 {
@@ -79,7 +96,7 @@ static int skip_value(const char *text, int at, gboolean inside)
 /* A value of its own; "2 * 8192" as the number that it is. */
 static void put(Reader *r, const char *path, const char *value, int first, int end)
 {
-  if (r->out->list->len >= SETTINGS_MAX)
+  if (r->count++ >= SETTINGS_MAX)
     return;
   char *rest = NULL;
   gint64 product = g_ascii_strtoll(value, &rest, 10), factor;
@@ -92,18 +109,18 @@ static void put(Reader *r, const char *path, const char *value, int first, int e
     product = factor > 0 && factor < G_MAXINT ? product * factor : 0;
   }
   gboolean made = product > 0 && strchr(value, '*') && !*rest;
-  settings_add(r->out, path, made ? g_strdup_printf("%" G_GINT64_FORMAT, product) : g_strdup(value), first, end);
+  settings_add(r->at->own, path, made ? g_strdup_printf("%" G_GINT64_FORMAT, product) : g_strdup(value), first, end);
 }
 
-/* All that is known below one path, below another; FALSE if nothing is. */
-static gboolean copy_below(Reader *r, const char *from, const char *to)
+/* All that a function has below one path, below another of the one that is read; FALSE if nothing is. */
+static gboolean copy_below(Reader *r, const Function *function, const char *from, const char *to)
 {
   gsize length = strlen(from);
-  guint n = r->out->list->len;
+  guint n = function->own->list->len;
   gboolean found = FALSE;
 
   for (guint i = 0; i < n; i++) {
-    const Setting *one = r->out->list->pdata[i];
+    const Setting *one = function->own->list->pdata[i];
     if (strncmp(one->path, from, length) != 0 || !strchr(".", one->path[length]))
       continue;
     g_autofree char *path = g_strconcat(to, one->path + length, NULL);
@@ -111,6 +128,18 @@ static gboolean copy_below(Reader *r, const char *from, const char *to)
     found = TRUE;
   }
   return found;
+}
+
+static void read_function(Reader *r, Function *f);
+
+/* What a function returns, at a path; FALSE if it is none of the file, or open. */
+static gboolean copy_returned(Reader *r, const char *name, const char *path)
+{
+  Function *f = g_hash_table_lookup(r->by_name, name);
+
+  if (f)
+    read_function(r, f);
+  return f && f->state == READ && copy_below(r, f, name, path);
 }
 
 static int read_value(Reader *r, const char *path, int at, gboolean inside, int depth);
@@ -147,15 +176,15 @@ static int read_value(Reader *r, const char *path, int at, gboolean inside, int 
   int name_end = at, end = skip_value(text, at, inside);
   while (is_word(text[name_end]))
     name_end++;
-  g_autofree char *name = g_strndup(text + at, name_end - at), *local = g_strdup_printf("%s:%s", r->function, name);
+  g_autofree char *name = g_strndup(text + at, name_end - at), *local = g_strdup_printf(":%s", name);
   if (name_end > at && text[name_end] == '(' && depth < DEPTH_MAX) {
-    gboolean whole = text[skip_blank(text, name_end + 1)] == ')' && copy_below(r, name, path);
+    gboolean whole = text[skip_blank(text, name_end + 1)] == ')' && copy_returned(r, name, path);
     if (!whole)
       put(r, path, name, at, name_end);
     int behind = whole ? end : read_arguments(r, path, name_end + 1, depth);
     return MAX(behind, end);
   }
-  if (name_end == end && name_end > at && copy_below(r, local, path))
+  if (name_end == end && name_end > at && copy_below(r, r->at, local, path))
     return end;
   gboolean quoted = (text[at] == '"' || text[at] == '\'') && skip_string(text, at) == end && end > at + 1;
   int last = end;
@@ -169,31 +198,19 @@ static int read_value(Reader *r, const char *path, int at, gboolean inside, int 
 /* Takes what is assigned out of all that was known below the path. */
 static void forget(Reader *r, const char *path)
 {
+  GPtrArray *list = r->at->own->list;
   gsize length = strlen(path);
 
-  for (guint i = r->out->list->len; i-- > 0;) {
-    const Setting *one = r->out->list->pdata[i];
+  for (guint i = list->len; i-- > 0;) {
+    const Setting *one = list->pdata[i];
     if (strncmp(one->path, path, length) == 0 && strchr(".", one->path[length]))
-      g_ptr_array_remove_index(r->out->list, i);
+      g_ptr_array_remove_index(list, i);
   }
 }
 
-/* One statement of a body, for what it does or to pass it; returns the end of its line. */
-static int read_statement(Reader *r, int at, gboolean does)
+/* The end of the line, or of the last of those that a bracket or a string joins. */
+static int skip_line(const char *text, int at)
 {
-  const char *text = r->text;
-  int end = at;
-
-  while (is_word(text[end]))
-    end++;
-  int sign = end + (int)strspn(text + end, " ");
-  g_autofree char *word = g_strndup(text + at, end - at), *target = g_strdup_printf("%s:%s", r->function, word);
-  if (does && g_str_equal(word, "return")) {
-    at = read_value(r, r->function, sign, FALSE, 0);
-  } else if (does && end > at && text[sign] == '=' && text[sign + 1] != '=') {
-    forget(r, target);
-    at = read_value(r, target, sign + 1, FALSE, 0);
-  }
   while (text[at] && text[at] != '\n') {
     at = skip_value(text, at, FALSE);
     at += text[at] && text[at] != '\n';
@@ -201,31 +218,93 @@ static int read_statement(Reader *r, int at, gboolean does)
   return at;
 }
 
+/* One statement of a body, for what it does; returns the end of its line. */
+static int read_statement(Reader *r, int at)
+{
+  const char *text = r->text;
+  int end = at;
+
+  while (is_word(text[end]))
+    end++;
+  int sign = end + (int)strspn(text + end, " ");
+  g_autofree char *word = g_strndup(text + at, end - at), *target = g_strdup_printf(":%s", word);
+  if (g_str_equal(word, "return")) {
+    at = read_value(r, r->at->name, sign, FALSE, 0);
+  } else if (end > at && text[sign] == '=' && text[sign + 1] != '=') {
+    forget(r, target);
+    at = read_value(r, target, sign + 1, FALSE, 0);
+  }
+  return skip_line(text, at);
+}
+
+/* Statements of a body; those that stand deeper depend on something, and are passed. */
+static void read_function(Reader *r, Function *f)
+{
+  const char *text = r->text;
+  Function *caller = r->at;
+  int body = 0;
+
+  if (f->state != UNREAD || r->depth >= DEPTH_MAX)
+    return;
+  f->state = OPEN;
+  r->at = f;
+  r->depth++;
+  for (int at = f->first; at < f->end; at += text[at] == '\n') {
+    int first = at + (int)strspn(text + at, " \t\r"), indent = first - at;
+    gboolean blank = strchr("#\n", text[first]) != NULL;
+    body = body || blank ? body : indent;
+    at = blank ? settings_line_end(text, first) : indent == body ? read_statement(r, first) : skip_line(text, first);
+  }
+  r->depth--;
+  r->at = caller;
+  f->state = READ;
+}
+
+/* Functions that begin a line: up to what begins another. */
+static void find_functions(Reader *r)
+{
+  const char *text = r->text;
+  Function *open = NULL;
+  int line = 0;
+
+  for (int at = 0; text[at]; at += text[at] == '\n') {
+    line = at;
+    at = skip_line(text, at);
+    if (g_ascii_isspace(text[line]) || text[line] == '#')
+      continue;
+    if (open)
+      open->end = line;
+    open = NULL;
+    if (strncmp(text + line, "def ", 4) != 0)
+      continue;
+    open = g_new0(Function, 1);
+    *open = (Function) { g_strndup(text + line + 4, strcspn(text + line + 4, "( :\n")), at, at, UNREAD, settings_new() };
+    g_ptr_array_add(r->functions, open);
+    g_hash_table_replace(r->by_name, open->name, open);
+  }
+  if (open)
+    open->end = MAX(open->first, (int)strlen(text));
+}
+
 Settings *settings_python(const char *text)
 {
+  g_autoptr(GPtrArray) functions = g_ptr_array_new_with_free_func(function_free);
+  g_autoptr(GHashTable) by_name = g_hash_table_new(g_str_hash, g_str_equal);
   Settings *s = settings_new();
-  g_autofree char *function = g_strdup("");
-  Reader r = { text, s, function };
+  Reader r = { .text = text, .functions = functions, .by_name = by_name };
 
   s->comment = "#";
-  for (int at = 0; text[at]; at += text[at] == '\n') {
-    if (strncmp(text + at, "def ", 4) == 0) {
-      gsize length = strcspn(text + at + 4, "( :\n");
-      g_free(function);
-      r.function = function = g_strndup(text + at + 4, length);
-      r.indent = 0;
-    } else if (*r.function && g_ascii_isspace(text[at])) {
-      int first = at + (int)strspn(text + at, " \t\r"), indent = first - at;
-      r.indent = r.indent || strchr("#\n", text[first]) ? r.indent : indent;
-      at = strchr("#\n", text[first]) ? settings_line_end(text, first) : read_statement(&r, first, indent == r.indent);
+  find_functions(&r);
+  for (guint i = 0; i < functions->len; i++) {
+    Function *f = functions->pdata[i];
+    if (g_hash_table_lookup(by_name, f->name) != f)
       continue;
+    read_function(&r, f);
+    for (guint k = 0; k < f->own->list->len; k++) {
+      Setting *one = f->own->list->pdata[k];
+      if (*one->path != ':') /* names of functions alone are told */
+        settings_add(s, one->path, g_strdup(one->value), one->first, one->end);
     }
-    at = skip_value(text, at, FALSE);
-    while (text[at] && text[at] != '\n')
-      at = skip_value(text, at + 1, FALSE);
   }
-  for (guint i = s->list->len; i-- > 0;) /* names of functions alone are told */
-    if (strchr(((Setting *)s->list->pdata[i])->path, ':'))
-      g_ptr_array_remove_index(s->list, i);
   return s;
 }
