@@ -427,8 +427,8 @@ START_TEST(undone)
 
   ck_assert_str_eq(same, text);
   ck_assert_uint_eq(left->len, 2);
-  ck_assert_str_eq(left->pdata[0], "--a 2");
-  ck_assert_str_eq(left->pdata[1], "--b");
+  ck_assert_str_eq(left->pdata[0], "--a 2: no place in the script: write it yourself");
+  ck_assert_str_eq(left->pdata[1], "--b: no place in the script: write it yourself");
 }
 END_TEST
 
@@ -493,7 +493,8 @@ START_TEST(settings_are_changed)
                   "-  \"zero_optimization\": { \"stage\": 2, \"overlap_comm\": false,\n-  \"made_up\": 1\n"
                   "+  \"zero_optimization\": { \"stage\": 3, \"overlap_comm\": false,\n+  \"made_up\": 1,\n"
                   "+  \"sequence_parallel_size\": 2\n", "");
-  changes_of_file("tiny.yaml", "other:\n  x: 1\n", "other:\n  x: 2\n", "", "other.x: 2");
+  changes_of_file("tiny.yaml", "other:\n  x: 1\n", "other:\n  x: 2\n", "",
+                  "other.x: 2: no place in the file: write it yourself");
 }
 END_TEST
 

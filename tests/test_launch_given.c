@@ -288,7 +288,7 @@ START_TEST(functions_of_torchtitan)
       ck_assert_msg(strstr(l->plan, rows[i].plan[k]) != NULL, "%s: no %s in %s", rows[i].words, rows[i].plan[k],
                     l->plan);
     if (l)
-      ck_assert(l->named && !l->editable && l->unknown->len == 0);
+      ck_assert(l->named && l->editable && l->unknown->len == 0);
   }
 }
 END_TEST

@@ -177,7 +177,12 @@ static void print_answer(Improve *m)
 static gboolean edits(const Improve *m, const char *request)
 {
   g_autofree char *prefix = m->launch ? g_strdup_printf("%s=", m->launch->tool) : NULL;
-  return m->launch && m->launch->editable && g_str_has_prefix(request, prefix);
+  const Exporter *tool = m->launch ? exporter_find(m->launch->tool) : NULL;
+  g_autofree char *written = tool ? g_strdup_printf(".%s", tool->extension) : NULL;
+
+  if (!m->launch || !m->launch->editable || !g_str_has_prefix(request, prefix))
+    return FALSE;
+  return !m->launch->named || !g_str_has_suffix(request, written); /* of several in one file, one may be asked for alone */
 }
 
 /* What a changed file says otherwise than the plan, "" if nothing. */
@@ -205,18 +210,17 @@ static char *told(const Improve *m, const Plan *plan, GError **error)
 
 static gboolean write_changed(const Improve *m, const char *request, GError **error)
 {
-  g_autoptr(GPtrArray) undone = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autofree char *before = told(m, &m->plan, error);
   g_autofree char *after = before ? told(m, &m->chosen, error) : NULL;
   if (!after)
     return FALSE;
-  g_autofree char *changed = launch_change(m->text, m->path, (const char *const *)m->given, before, after,
-                                             undone);
-  for (guint i = 0; i < undone->len; i++)
-    g_printerr("tdp-plan: note: %s: no place in the script: write it yourself\n", (const char *)undone->pdata[i]);
+  g_autofree char *changed = launch_change(m->text, m->path, (const char *const *)m->given, before, after, notes);
+  for (guint i = 0; i < notes->len; i++)
+    g_printerr("tdp-plan: note: %s\n", (const char *)notes->pdata[i]);
   g_autofree char *other = misread(m, changed);
   if (*other)
-    g_printerr("tdp-plan: note: read again, the script says %s\n", other);
+    g_printerr("tdp-plan: note: read again, it says %s\n", other);
   const char *path = strchr(request, '=') + 1;
   if (!files_write(path, changed, strlen(changed), error))
     return FALSE;

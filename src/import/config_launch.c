@@ -91,7 +91,7 @@ Launch *config_read(const ConfigTool *tool, const char *text, const char *name, 
   out->tool = tool->tool;
   out->title = tool->title;
   out->named = tool->chosen != NULL;
-  out->editable = out->whole = !out->named;
+  out->editable = out->whole = TRUE;
   if (tool->chosen)
     r.from = chosen = tool->chosen(&r);
   if (!r.from || !tool->read(&r) || r.to.failed) {
@@ -207,7 +207,12 @@ static char *changed(const ConfigTool *tool, const char *text, const Setting *wa
   return out && proves(tool, s, out, wanted->path, raw ? wanted->value : NULL) ? g_steal_pointer(&out) : NULL;
 }
 
-static void apply(const ConfigTool *tool, char **text, const Setting *wanted, const char *raw, GPtrArray *undone)
+void config_note(GPtrArray *notes, const char *change)
+{
+  g_ptr_array_add(notes, g_strdup_printf("%s: no place in the file: write it yourself", change));
+}
+
+static void apply(const ConfigTool *tool, char **text, const Setting *wanted, const char *raw, GPtrArray *notes)
 {
   char *next = changed(tool, *text, wanted, raw);
 
@@ -215,13 +220,30 @@ static void apply(const ConfigTool *tool, char **text, const Setting *wanted, co
     g_free(*text);
     *text = next;
   } else {
-    g_ptr_array_add(undone, raw ? g_strdup_printf("%s: %s", wanted->path, raw)
-                                : g_strdup_printf("without %s", wanted->path));
+    g_autofree char *change = raw ? g_strdup_printf("%s: %s", wanted->path, raw)
+                                  : g_strdup_printf("without %s", wanted->path);
+    config_note(notes, change);
   }
 }
 
-char *config_change(const ConfigTool *tool, const char *text, const char *before, const char *after, GPtrArray *undone)
+static char *change_chosen(const ConfigTool *tool, const char *text, const char *name, const char *const *given,
+                           const char *before, const char *after, GPtrArray *notes)
 {
+  g_autoptr(Settings) all = tool->parse(text);
+  g_autoptr(Launch) out = launch_new();
+  g_autoptr(GError) error = NULL;
+  ConfigReading r = { all, 0, NULL, given, { name, out, &error, FALSE } };
+  char *now = g_strdup(text);
+
+  tool->change(&r, &now, before, after, notes);
+  return now;
+}
+
+char *config_change(const ConfigTool *tool, const char *text, const char *name, const char *const *given,
+                    const char *before, const char *after, GPtrArray *notes)
+{
+  if (tool->change)
+    return change_chosen(tool, text, name, given, before, after, notes);
   g_autoptr(Settings) old = tool->parse(before);
   g_autoptr(Settings) new = tool->parse(after);
   char *out = g_strdup(text);
@@ -230,10 +252,10 @@ char *config_change(const ConfigTool *tool, const char *text, const char *before
     const Setting *one = new->list->pdata[i], *was = last_of(old, one->path);
     g_autofree char *raw = g_strndup(after + one->first, one->end - one->first);
     if (!was || !g_str_equal(was->value, one->value))
-      apply(tool, &out, one, raw, undone);
+      apply(tool, &out, one, raw, notes);
   }
   for (guint i = 0; i < old->list->len; i++)
     if (!last_of(new, ((Setting *)old->list->pdata[i])->path))
-      apply(tool, &out, old->list->pdata[i], NULL, undone);
+      apply(tool, &out, old->list->pdata[i], NULL, notes);
   return out;
 }

@@ -32,10 +32,13 @@ typedef struct {
   const char *tool, *title;
   Settings *(*parse)(const char *text);
   gboolean (*recognises)(const Settings *settings);
-  Settings *(*chosen)(ConfigReading *reading); /* those that are meant, of a file of several; NULL = all, and it is
-                                                  changed like a file of one. It returns NULL where it fails */
+  Settings *(*chosen)(ConfigReading *reading); /* those that are meant, of a file of several; NULL = all. It returns NULL
+                                                  where it fails */
   gboolean (*read)(ConfigReading *reading); /* fills in model (or its name) and plan */
   const SettingGroup *groups;               /* ends with an empty one */
+  void (*change)(ConfigReading *reading, char **text, const char *before, const char *after,
+                 GPtrArray *notes);         /* as config_change(), of a text that it frees; NULL = settings are changed by
+                                               the names that the exporter has for them */
 } ConfigTool;
 
 extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed;
@@ -46,7 +49,11 @@ const ConfigTool *config_tool_of(const char *text);
 Launch *config_read(const ConfigTool *tool, const char *text, const char *name, const LaunchOptions *options,
                     GError **error);
 
-/* As launch_change(), of two whole files of the tool. */
-char *config_change(const ConfigTool *tool, const char *text, const char *before, const char *after, GPtrArray *undone);
+/* As launch_change(), of two whole files as the tool's exporter writes them. */
+char *config_change(const ConfigTool *tool, const char *text, const char *name, const char *const *given,
+                    const char *before, const char *after, GPtrArray *notes);
+
+/* That a change has no place. */
+void config_note(GPtrArray *notes, const char *change);
 
 #endif

@@ -1,12 +1,9 @@
-/* torchtitan's TOML, as its releases up to v0.2.2 read it, and its Python functions of 2026
- * (torchtitan/models/NAME/config_registry.py). */
+/* torchtitan's TOML, as its releases up to v0.2.2 read it. */
 #include "base/files.h"
-#include "import/config_launch.h"
+#include "import/config_torchtitan.h"
 #include "model/torchtitan.h"
 
 #include <string.h>
-
-#define PARALLEL "parallelism."
 
 static const char *const schedules[][2] = {
   { "1F1B", "1f1b" }, { "GPipe", "gpipe" }, { "Interleaved1F1B", "interleaved-rounds" }, { "LoopedBFS", "looped-bfs" },
@@ -151,7 +148,7 @@ static void put_kernels(ConfigReading *r, JsonWriter *w)
     json_put_bool(w, "tp_comm_overlap", TRUE);
 }
 
-static gboolean read_both(ConfigReading *r)
+gboolean torchtitan_read(ConfigReading *r)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   Degrees d = { 0 };
@@ -172,162 +169,7 @@ static gboolean read_both(ConfigReading *r)
   return !r->to.failed;
 }
 
-/* ---- Python ---- */
-
-#define CONFIGURATION "Trainer.Config" /* what such a function returns */
-
-static gboolean recognises_python(const Settings *s)
-{
-  for (guint i = 0; i < s->list->len; i++) {
-    const Setting *one = s->list->pdata[i];
-    if (!strchr(one->path, '.') && g_str_has_suffix(one->value, CONFIGURATION))
-      return TRUE;
-  }
-  return FALSE;
-}
-
-/* The function that CONFIG names, or the only one. */
-static const char *find_function(ConfigReading *r)
-{
-  const char *asked = launch_variable(r->given, "CONFIG"), *found = NULL;
-  g_autoptr(GString) names = g_string_new(NULL);
-  int n = 0;
-
-  for (guint i = 0; i < r->from->list->len; i++) {
-    const Setting *one = r->from->list->pdata[i];
-    if (strchr(one->path, '.') || !g_str_has_suffix(one->value, CONFIGURATION))
-      continue;
-    if (asked && g_str_equal(one->path, asked))
-      return one->path;
-    g_string_append_printf(names, "%s%s", n++ ? ", " : "", one->path);
-    found = one->path;
-  }
-  if (!asked && n == 1)
-    return found;
-  launch_fail(&r->to, "%s: expected --script-args CONFIG=NAME with one of %s", asked ? asked : "which configuration",
-              names->str);
-  return NULL;
-}
-
-/* torchtitan's own name of the model, which the path of its file has: that of a model of its flavor. */
-static char *find_module(ConfigReading *r, const char *function, const char *flavor)
-{
-  const char *asked = launch_variable(r->given, "MODULE");
-  g_autofree char *folder = g_path_get_dirname(r->to.file), *module = g_path_get_basename(folder);
-  g_autofree char *first = g_strndup(function, strcspn(function, "_"));
-
-  return g_strdup(asked ? asked : torchtitan_flavor(module, flavor) ? module : first);
-}
-
-static void add_setting(Settings *s, const char *path, char *value)
-{
-  settings_add(s, path, value, 0, 0); /* it stands nowhere: the file is not changed */
-}
-
-static const Setting *find_unread(const Settings *s, const char *path)
-{
-  for (guint i = s->list->len; i-- > 0;) {
-    const Setting *one = s->list->pdata[i];
-    if (!one->read && g_str_equal(one->path, path))
-      return one;
-  }
-  return NULL;
-}
-
-/* Counts of tokens, as the sequences that TOML has, unless the file counts these. */
-static void add_sequences(ConfigReading *r, const Settings *own, Settings *out)
-{
-  int seq = 2048, tokens = 16384, whole = -1, parts = 1;
-  GError **error = r->to.failed ? NULL : r->to.error;
-
-  r->to.failed |= !settings_int(own, r->to.file, "training.max_context_length", &seq, error) ||
-                  !settings_int(own, r->to.file, "training.num_tokens_per_microbatch_per_dp_rank", &tokens, error) ||
-                  !settings_int(own, r->to.file, "training.num_tokens_per_train_step", &whole, error) ||
-                  !settings_int(own, r->to.file, PARALLEL "num_pp_microbatches", &parts, error);
-  if (r->to.failed || find_unread(own, "training.seq_len"))
-    return;
-  if (seq < 1 || tokens < seq || parts < 1 || (gint64)tokens / MAX(1, seq) * parts > G_MAXINT) {
-    launch_fail(&r->to, "training.num_tokens_per_microbatch_per_dp_rank: %d: expected whole sequences of "
-                "training.max_context_length %d", tokens, seq);
-    return;
-  }
-  add_setting(out, "training.seq_len", g_strdup_printf("%d", seq));
-  if (find_unread(own, PARALLEL "pipeline_parallel_degree"))
-    add_setting(out, PARALLEL "pipeline_parallel_microbatch_size", g_strdup_printf("%d", tokens / seq));
-  add_setting(out, "training.local_batch_size", g_strdup_printf("%d", tokens / seq * parts));
-  if (whole > 0)
-    add_setting(out, "training.global_batch_size", g_strdup_printf("%d", MAX(1, whole / seq)));
-}
-
-/* Says a setting by another name, and no more by its own. */
-static void take_setting(const Settings *own, const Setting *one, Settings *out, const char *path, const char *value)
-{
-  settings_find(own, one->path);
-  add_setting(out, path, g_strdup(value));
-}
-
-/* Whether others stand below its path: it is a call of no more than these. */
-static gboolean has_below(const Settings *s, const Setting *one)
-{
-  gsize length = strlen(one->path);
-
-  for (guint i = 0; i < s->list->len; i++) {
-    const char *path = ((const Setting *)s->list->pdata[i])->path;
-    if (strncmp(path, one->path, length) == 0 && path[length] == '.')
-      return TRUE;
-  }
-  return FALSE;
-}
-
-/* Names that TOML has for what Python calls. */
-static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
-{
-  static const char *const modes[][2] = { { "FullAC", "full" }, { "SelectiveAC", "selective" }, { "None", "none" } };
-  static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.linear.float8" },
-                                          { "MXFP8LinearConverter", "quantize.linear.mx" } };
-  const Setting *ac = find_unread(own, "activation_checkpoint"), *spec = find_unread(own, "model_spec.converters");
-  const char *flavor = settings_text(own, "model_spec.0");
-
-  add_setting(out, "model.name", find_module(r, function, flavor));
-  add_setting(out, "model.flavor", g_strdup(flavor));
-  for (gsize i = 0; i < G_N_ELEMENTS(modes); i++)
-    if (ac && g_str_has_prefix(ac->value, modes[i][0]))
-      take_setting(own, ac, out, "activation_checkpoint.mode", modes[i][1]);
-  for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
-    if (spec && strstr(spec->value, kinds[i][0]))
-      take_setting(own, spec, out, "model.converters", kinds[i][1]);
-  if (settings_true(own, "compile.enable_async_tensor_parallel", FALSE))
-    add_setting(out, PARALLEL "enable_async_tensor_parallel", g_strdup("true"));
-}
-
-/* The settings of one function, by the names that TOML has for them. */
-static Settings *choose_function(ConfigReading *r)
-{
-  const char *function = find_function(r);
-  g_autoptr(Settings) own = settings_new();
-  gsize length = function ? strlen(function) : 0;
-
-  for (guint i = 0; function && i < r->from->list->len; i++) {
-    const Setting *one = r->from->list->pdata[i];
-    if (strncmp(one->path, function, length) == 0 && one->path[length] == '.')
-      add_setting(own, one->path + length + 1, g_strdup(g_str_equal(one->value, "True")    ? "true"
-                                                        : g_str_equal(one->value, "False") ? "false"
-                                                                                           : one->value));
-  }
-  if (!function)
-    return NULL;
-  Settings *out = settings_new();
-  add_sequences(r, own, out);
-  add_called(own, function, r, out);
-  for (guint i = 0; i < own->list->len; i++) {
-    const Setting *one = own->list->pdata[i];
-    if (!one->read && !g_str_equal(one->value, "None") && !has_below(own, one))
-      add_setting(out, one->path, g_strdup(one->value));
-  }
-  return out;
-}
-
-static const SettingGroup groups[] = {
+const SettingGroup torchtitan_groups[] = {
   { FALSE, "job, data, checkpoints and logs",
     { "job.*", "profil*", "metrics*", "checkpoint*", "training.dataset*", "dataloader*", "model.tokenizer*",
       "model.hf_assets*", "hf_assets_path", "loss*", "training.steps", "validat*", "debug.*", "training.seed",
@@ -342,7 +184,4 @@ static const SettingGroup groups[] = {
 };
 
 const ConfigTool config_torchtitan = { "torchtitan", "torchtitan configuration", settings_toml, recognises, NULL,
-                                       read_both, groups };
-
-const ConfigTool config_torchtitan_python = { "torchtitan", "torchtitan Python configuration", settings_python,
-                                              recognises_python, choose_function, read_both, groups };
+                                       torchtitan_read, torchtitan_groups };

@@ -58,10 +58,10 @@ char **launch_given(const char *words, GError **error);
  * The text with what tells two command lines of its tool apart, or two files where the launch is `whole`: arguments of
  * `after` that `before` has not, or otherwise, and without those that `before` alone has; newly allocated. A value is
  * changed where it stands if that changes nothing else, else where it is used; other spellings of what is changed go.
- * Each change is proved by reading the new text again: those that could not be made are appended to `undone` as
- * "--flag value". `given` is that of LaunchOptions.
+ * Each change is proved by reading the new text again: of those that could not be made, and of what changes beside, a line
+ * is appended to `notes`. `given` is that of LaunchOptions.
  */
 char *launch_change(const char *text, const char *name, const char *const *given, const char *before,
-                    const char *after, GPtrArray *undone);
+                    const char *after, GPtrArray *notes);
 
 #endif

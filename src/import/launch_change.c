@@ -295,12 +295,12 @@ static Arguments *line_arguments(const char *line)
 }
 
 char *launch_change(const char *text, const char *name, const char *const *given, const char *before,
-                    const char *after, GPtrArray *undone)
+                    const char *after, GPtrArray *notes)
 {
   const ConfigTool *tool = config_tool_of(text);
 
   if (tool)
-    return config_change(tool, text, before, after, undone);
+    return config_change(tool, text, name, given, before, after, notes);
   g_autoptr(Arguments) old = line_arguments(before);
   g_autoptr(Arguments) new = line_arguments(after);
   char *out = g_strdup(text);
@@ -315,8 +315,9 @@ char *launch_change(const char *text, const char *name, const char *const *given
       continue;
     }
     g_autofree char *flag = g_strdelimit(g_strdup(c->name), "_", '-');
-    g_ptr_array_add(undone, c->value ? g_strdup_printf("--%s%s%s", flag, *c->value ? " " : "", c->value)
-                                     : g_strdup_printf("without --%s", flag));
+    g_autofree char *change = c->value ? g_strdup_printf("--%s%s%s", flag, *c->value ? " " : "", c->value)
+                                       : g_strdup_printf("without --%s", flag);
+    g_ptr_array_add(notes, g_strdup_printf("%s: no place in the script: write it yourself", change));
   }
   return out;
 }

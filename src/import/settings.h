@@ -22,6 +22,27 @@ typedef struct {
 
 /* Of functions that return settings: paths begin with the function's name. What is computed is as it stands. */
 Settings *settings_python(const char *text);
+
+/* Where the body of a function stands, and its `return` (-1 = none). */
+typedef struct {
+  int first, end, returned;
+} SettingsBody;
+
+/* The same settings; fills in `body` if there is such a function. */
+Settings *settings_python_body(const char *text, const char *function, SettingsBody *body);
+
+/* Behind the whole of a value: of a call a setting has the name alone. */
+int settings_python_behind(const char *text, const Setting *one);
+
+/*
+ * The text with one setting of a function as it shall be, newly allocated: where it stands in that function, unless it
+ * shall be `late`, else as what is assigned before it returns. `path` is without the function's name; `raw` is as Python
+ * writes it, `value` what is read of that. NULL where no way changes this of it alone; what other functions take from it
+ * may change with it.
+ */
+char *settings_python_set(const char *text, const char *function, const char *path, const char *raw, const char *value,
+                          gboolean late);
+
 Settings *settings_new(void);
 
 /* Adds one that stands there, and takes its value. */

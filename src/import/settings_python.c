@@ -11,7 +11,7 @@
 
 typedef struct {
   char *name;
-  int first, end; /* of its body */
+  SettingsBody body;
   enum { UNREAD, OPEN, READ } state;
   Settings *own;  /* what it returns, by its name; what it assigns as ":NAME" */
 } Function;
@@ -91,6 +91,28 @@ static int skip_value(const char *text, int at, gboolean inside)
     at++;
   }
   return at;
+}
+
+/* Behind what stands there before blanks and a comment. */
+static int trimmed(const char *text, int at, int end)
+{
+  int last = at;
+
+  while (at < end) {
+    if (text[at] == '#') {
+      at = settings_line_end(text, at);
+      continue;
+    }
+    int next = text[at] == '"' || text[at] == '\'' ? skip_string(text, at) : at + 1;
+    last = g_ascii_isspace(text[at]) ? last : next;
+    at = next;
+  }
+  return last;
+}
+
+int settings_python_behind(const char *text, const Setting *one)
+{
+  return text[one->end] == '(' ? trimmed(text, one->end, skip_value(text, one->end, FALSE)) : one->end;
 }
 
 /* A value of its own; "2 * 8192" as the number that it is. */
@@ -184,12 +206,10 @@ static int read_value(Reader *r, const char *path, int at, gboolean inside, int 
     int behind = whole ? end : read_arguments(r, path, name_end + 1, depth);
     return MAX(behind, end);
   }
-  if (name_end == end && name_end > at && copy_below(r, r->at, local, path))
+  int last = trimmed(text, at, end);
+  if (name_end == last && name_end > at && copy_below(r, r->at, local, path))
     return end;
-  gboolean quoted = (text[at] == '"' || text[at] == '\'') && skip_string(text, at) == end && end > at + 1;
-  int last = end;
-  while (last > at && g_ascii_isspace(text[last - 1]))
-    last--;
+  gboolean quoted = (text[at] == '"' || text[at] == '\'') && skip_string(text, at) == last && last > at + 1;
   g_autofree char *value = g_strndup(text + at + quoted, MAX(0, last - at - 2 * quoted));
   put(r, path, value, at, last);
   return end;
@@ -229,6 +249,7 @@ static int read_statement(Reader *r, int at)
   int sign = end + (int)strspn(text + end, " ");
   g_autofree char *word = g_strndup(text + at, end - at), *target = g_strdup_printf(":%s", word);
   if (g_str_equal(word, "return")) {
+    r->at->body.returned = at;
     at = read_value(r, r->at->name, sign, FALSE, 0);
   } else if (end > at && text[sign] == '=' && text[sign + 1] != '=') {
     forget(r, target);
@@ -242,14 +263,14 @@ static void read_function(Reader *r, Function *f)
 {
   const char *text = r->text;
   Function *caller = r->at;
-  int body = 0;
+  int body = 0; /* its indent */
 
   if (f->state != UNREAD || r->depth >= DEPTH_MAX)
     return;
   f->state = OPEN;
   r->at = f;
   r->depth++;
-  for (int at = f->first; at < f->end; at += text[at] == '\n') {
+  for (int at = f->body.first; at < f->body.end; at += text[at] == '\n') {
     int first = at + (int)strspn(text + at, " \t\r"), indent = first - at;
     gboolean blank = strchr("#\n", text[first]) != NULL;
     body = body || blank ? body : indent;
@@ -273,20 +294,26 @@ static void find_functions(Reader *r)
     if (g_ascii_isspace(text[line]) || text[line] == '#')
       continue;
     if (open)
-      open->end = line;
+      open->body.end = line;
     open = NULL;
     if (strncmp(text + line, "def ", 4) != 0)
       continue;
     open = g_new0(Function, 1);
-    *open = (Function) { g_strndup(text + line + 4, strcspn(text + line + 4, "( :\n")), at, at, UNREAD, settings_new() };
+    *open = (Function) { g_strndup(text + line + 4, strcspn(text + line + 4, "( :\n")), { at, at, -1 }, UNREAD,
+                         settings_new() };
     g_ptr_array_add(r->functions, open);
     g_hash_table_replace(r->by_name, open->name, open);
   }
   if (open)
-    open->end = MAX(open->first, (int)strlen(text));
+    open->body.end = MAX(open->body.first, (int)strlen(text));
 }
 
 Settings *settings_python(const char *text)
+{
+  return settings_python_body(text, "", &(SettingsBody) { 0 });
+}
+
+Settings *settings_python_body(const char *text, const char *function, SettingsBody *body)
 {
   g_autoptr(GPtrArray) functions = g_ptr_array_new_with_free_func(function_free);
   g_autoptr(GHashTable) by_name = g_hash_table_new(g_str_hash, g_str_equal);
@@ -300,6 +327,8 @@ Settings *settings_python(const char *text)
     if (g_hash_table_lookup(by_name, f->name) != f)
       continue;
     read_function(&r, f);
+    if (g_str_equal(f->name, function))
+      *body = f->body;
     for (guint k = 0; k < f->own->list->len; k++) {
       Setting *one = f->own->list->pdata[k];
       if (*one->path != ':') /* names of functions alone are told */

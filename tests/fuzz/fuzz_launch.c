@@ -33,11 +33,16 @@ static void read_files(const Launch *launch)
     read_plan(launch, model);
 }
 
-static void change(const char *text)
+#define SETTINGS "[training]\nglobal_batch_size = 64\nseq_len = 8192\nlocal_batch_size = "
+
+static void change(const char *text, const char *const *given, gboolean whole)
 {
-  g_autoptr(GPtrArray) undone = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *changed = launch_change(text, "input", NULL, "--tensor-model-parallel-size 2 --micro-batch-size 1",
-                                           "--tensor-model-parallel-size 4 --recompute-granularity full", undone);
+  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+  const char *before = whole ? SETTINGS "2\n" : "--tensor-model-parallel-size 2 --micro-batch-size 1";
+  const char *after = whole ? SETTINGS "4\n[parallelism]\npipeline_parallel_degree = 2\n[activation_checkpoint]\nmode = "
+                              "\"full\"\n"
+                            : "--tensor-model-parallel-size 4 --recompute-granularity full";
+  g_autofree char *changed = launch_change(text, "input", given, before, after, notes);
 
   g_assert(changed);
 }
@@ -61,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (!launch)
     return 0;
   read_files(launch);
-  if (launch->editable && !launch->whole)
-    change(text);
+  if (launch->editable)
+    change(text, options.given, launch->whole);
   return 0;
 }
