@@ -6,9 +6,21 @@
 static const ConfigTool *const tools[] = { &config_nanotron, &config_torchtitan, &config_deepspeed,
                                           &config_torchtitan_python };
 
+static gboolean has_line(const char *text, const char *begin)
+{
+  gsize length = strlen(begin);
+
+  for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+    if (strncmp(line, begin, length) == 0)
+      return TRUE;
+  return FALSE;
+}
+
 const ConfigTool *config_tool_of(const char *text)
 {
   for (gsize i = 0; i < G_N_ELEMENTS(tools); i++) {
+    if (tools[i]->line && !has_line(text, tools[i]->line))
+      continue;
     g_autoptr(Settings) settings = tools[i]->parse(text);
     if (tools[i]->recognises(settings))
       return tools[i];

@@ -39,6 +39,7 @@ typedef struct {
   void (*change)(ConfigReading *reading, char **text, const char *before, const char *after,
                  GPtrArray *notes);         /* as config_change(), of a text that it frees; NULL = settings are changed by
                                                the names that the exporter has for them */
+  const char *line;                         /* a line of each such file begins with it; NULL = any may be one */
 } ConfigTool;
 
 extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed;

@@ -429,4 +429,5 @@ const ConfigTool config_torchtitan_python = {
   .read = torchtitan_read,
   .groups = torchtitan_groups,
   .change = change,
+  .line = "def ",
 };
