@@ -366,8 +366,9 @@ golden: all $(BUILD)/tests/test_schedule_draw pages
 	TDP_GOLDEN=rewrite $(BUILD)/tests/test_schedule_draw
 
 # Rewrites the computed pages of docs/; what the field claims, with plots in build/claims.
-pages: $(PAGES)
+pages: all $(PAGES)
 	BUILD=$(BUILD) tests/pages.sh --rewrite
+	BUILD=$(BUILD) tests/man.sh --rewrite
 claims: $(BUILD)/pages/claims
 	$(BUILD)/pages/claims --plots build/claims
 

@@ -5,6 +5,14 @@ _tdp_names() {
   tdp-plan --list "$1" 2>/dev/null | awk 'NR > 1 { print $1 }'
 }
 
+_tdp_lists() {
+  tdp-plan --list none 2>&1 | sed -n 's/.*known are //p' | tr -d ' ' | tr ',' '\n'
+}
+
+_tdp_exports() {
+  _tdp_names exports | sed 's/$/=/'
+}
+
 _tdp_keys() {
   tdp-plan --model tiny --cluster cpu --fix none=1 2>&1 | sed -n 's/.*of the keys //p' | tr -d ' ' | tr ',' '\n' | sed 's/$/=/'
 }
@@ -36,7 +44,8 @@ _tdp() {
   --cluster | -c) words="$(_tdp_names clusters) $(_tdp_names servers)" ;;
   --framework) words=$(_tdp_names frameworks) ;;
   --schedule) words=$(_tdp_names schedules) ;;
-  --list) words="models clusters servers frameworks schedules keys" ;;
+  --list) words=$(_tdp_lists) ;;
+  --export) words=$(_tdp_exports) && compopt -o nospace 2>/dev/null ;;
   --question) words="fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter lost-nodes training" ;;
   --objective) words="time tokens-per-gpu memory gpu-hours money energy" ;;
   --adapter) words="lora:r= qlora:r=" && compopt -o nospace 2>/dev/null ;;

@@ -6,6 +6,14 @@ function __tdp_names
     tdp-plan --list $argv[1] 2>/dev/null | awk 'NR > 1 { print $1 }'
 end
 
+function __tdp_lists
+    tdp-plan --list none 2>&1 | string replace -rf '.*known are ' '' | string split ', '
+end
+
+function __tdp_exports
+    __tdp_names exports | string replace -r '$' '='
+end
+
 function __tdp_options
     set -l program (commandline -opc)[1]
     $program --help 2>/dev/null | grep -oE -- '(^| )--[a-z][a-z-]*' | string trim | sort -u
@@ -26,7 +34,9 @@ for program in tdp-plan tdp-sim tdp-run tdp-validate tdp-calibrate tdp-fit
 end
 complete -c tdp-plan -l framework -xa '(__tdp_names frameworks)'
 complete -c tdp-sim -l schedule -xa '(__tdp_names schedules)'
-complete -c tdp-plan -l list -xa 'models clusters servers frameworks schedules keys'
+complete -c tdp-plan -l list -xa '(__tdp_lists)'
+complete -c tdp-plan -l export -a '(__tdp_exports)'
+complete -c tdp-sim -l export -a '(__tdp_exports)'
 complete -c tdp-plan -l question -xa 'fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter lost-nodes training'
 complete -c tdp-plan -l objective -xa 'time tokens-per-gpu memory gpu-hours money energy'
 complete -c tdp-plan -l adapter -xa 'lora:r= qlora:r='

@@ -55,6 +55,12 @@ offers cluster dgx-h100 tdp-sim --cluster dgx-h
 offers framework megatron-core-2026 tdp-plan --framework megatron-core-2
 offers schedule zb-v tdp-sim --schedule zb
 offers question training tdp-plan --question tr
+for tool in $(tdp-plan --list exports | awk 'NR > 1 { print $1 }'); do
+  offers "export-$tool" "$tool=" tdp-sim --export "$tool"
+done
+for list in models exports keys; do
+  offers "list-$list" "$list" tdp-plan --list "${list%??}"
+done
 offers key recompute= tdp-plan --fix rec
 offers key-next 8,zero= tdp-plan --fix tp = 8,ze
 for list in $(tdp-plan --question none 2>&1 | sed 's/.*expected //; s/ or /, /' | tr -d ','); do
@@ -73,6 +79,8 @@ for shell in zsh fish; do
   verdict $shell-schedule zb-v "$(offers_$shell tdp-sim --schedule zb)"
   verdict $shell-question training "$(offers_$shell tdp-plan --question tr)"
   verdict $shell-space states "$(offers_$shell tdp-plan --space st)"
+  verdict $shell-list exports "$(offers_$shell tdp-plan --list exp)"
+  verdict $shell-export megatron= "$(offers_$shell tdp-plan --export meg)"
   verdict $shell-key recompute= "$(offers_$shell tdp-plan --fix rec)"
   verdict $shell-key-next tp=8,zero= "$(offers_$shell tdp-plan --fix tp=8,ze)"
 done

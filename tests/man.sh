@@ -1,6 +1,8 @@
 #!/bin/sh
+# tests/man.sh [--rewrite]
 # Manual pages: neither groff nor mandoc finds a fault in them, each option of a program stands in its page, and each key that a reader
-# takes stands in the page of its format.
+# takes stands in the page of its format. What stands between .\" exports and .\" . is written by --rewrite from what
+# tdp-plan lists.
 set -u
 
 work=$(mktemp -d) || exit 1
@@ -16,6 +18,18 @@ missing() { # name, file, what must stand in it, one a line on stdin
   elif [ -s "$work/missing" ]; then echo "not ok man-$page: lacks $(paste -sd ' ' "$work/missing")"
   else echo "ok man-$page"; fi
 }
+
+# The page with its list of tools as the program has it.
+page=docs/man/tdp-plan.1
+"$BUILD/tdp-plan" --list exports | awk -F '  +' 'NR > 1 { printf ".BR %s%s\n", $2, " \" (" $3 ", ." $4 ")\"" }' |
+  sed 's/-/\\-/g; $!s/)"$/),"/; $s/)"$/)."/' >"$work/exports"
+awk -v exports="$work/exports" '
+  /^\.\\" \.$/ { inside = 0 }
+  !inside { print }
+  /^\.\\" exports$/ { inside = 1; while ((getline line <exports) > 0) print line }' "$page" >"$work/page"
+[ "${1-}" != --rewrite ] || cp "$work/page" "$page"
+if [ "$(wc -l <"$work/exports")" -gt 2 ] && diff -u "$page" "$work/page"; then echo "ok man-exports"
+else echo "not ok man-exports: differs from what tdp-plan lists (tests/man.sh --rewrite writes it)"; fi
 
 for program in "$BUILD"/tdp-*; do
   name=$(basename "$program")

@@ -19,6 +19,13 @@ static const Exporter *tool_of(const char *request)
   return name ? exporter_find(name) : NULL;
 }
 
+char *exports_help(const char *what)
+{
+  g_autofree char *tools = exporter_list();
+
+  return g_strdup_printf("%s for another tool: %s", what, tools);
+}
+
 gboolean exports_check(char *const *exports, GError **error)
 {
   for (int i = 0; exports && exports[i]; i++)

@@ -6,6 +6,9 @@
 
 #include "plan/plan.h"
 
+/* What the option's help says: `what` and the names of all tools; newly allocated. */
+char *exports_help(const char *what);
+
 /* FALSE and TDP_ERROR_INPUT where a request names no known tool or no file; `exports` ends with NULL, or is NULL. */
 gboolean exports_check(char *const *exports, GError **error);
 

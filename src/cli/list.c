@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/units.h"
 #include "cli/say.h"
+#include "export/export.h"
 #include "plan/keys.h"
 #include "report/answer.h"
 
@@ -128,6 +129,19 @@ static void fill_schedules(Answer *a)
   }
 }
 
+static void fill_exports(Answer *a)
+{
+  g_autofree char *all = exporter_list();
+  g_auto(GStrv) names = g_strsplit(all, ", ", -1);
+
+  for (int i = 0; names[i]; i++) {
+    const Exporter *e = exporter_find(names[i]);
+    answer_add_text(a, e->name);
+    answer_add_text(a, e->target);
+    answer_add_text(a, e->extension);
+  }
+}
+
 static void fill_keys(Answer *a)
 {
   for (const PlanKey *key = plan_keys; key->field.key; key++) {
@@ -150,6 +164,7 @@ static const List lists[] = {
   { "servers", 3, { NAME, { "devices_per_node", "GPUs", CELL_INT }, { "gpu", "<GPU", CELL_TEXT } }, fill_servers },
   { "frameworks", 2, { NAME, { "description", "<what it is", CELL_TEXT } }, fill_frameworks },
   { "schedules", 2, { NAME, { "frameworks", "<run by", CELL_TEXT } }, fill_schedules },
+  { "exports", 3, { NAME, { "target", "<what reads it", CELL_TEXT }, { "extension", "<file", CELL_TEXT } }, fill_exports },
   { "keys", 4, { NAME, { "short", "<short", CELL_TEXT }, { "unit", "<counts", CELL_TEXT },
                  { "meaning", "<what it is", CELL_TEXT } }, fill_keys },
 };

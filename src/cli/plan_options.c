@@ -195,6 +195,8 @@ static gboolean parse(int *argc, char ***argv, const GOptionEntry *entries, GErr
   return *argc <= 1;
 }
 
+#define EXPORT_SAYS "Write the best plan" /* and of which tools, when they are known */
+
 /* Where an option goes: its place in PlanOptions, until plan_options_read() knows which. */
 #define INTO(member) GSIZE_TO_POINTER(G_STRUCT_OFFSET(PlanOptions, member))
 
@@ -245,7 +247,7 @@ static const GOptionEntry options[] = {
   { "script-args", 0, 0, G_OPTION_ARG_STRING, INTO(script_args),
     "What the script of --improve is started with, as in \"SIZE=8B 4 1e-5\": variables, then arguments", "WORDS" },
   { "list", 0, 0, G_OPTION_ARG_STRING, INTO(list),
-    "What there is: models, clusters, servers, frameworks, schedules or keys", "WHAT" },
+    "What there is: models, clusters, servers, frameworks, schedules, exports or keys", "WHAT" },
   { "tokens", 0, 0, G_OPTION_ARG_STRING, INTO(tokens),
     "Time and cost of training so many tokens, as in 300e9 or 15T", "T" },
   { "price", 0, 0, G_OPTION_ARG_STRING, INTO(price), "USD for a GPU-hour (default: the cluster's)", "USD" },
@@ -257,9 +259,7 @@ static const GOptionEntry options[] = {
   { "top", 0, 0, G_OPTION_ARG_INT, INTO(top), "Plans to show (default: 5)", "K" },
   { "output", 'o', 0, G_OPTION_ARG_FILENAME, INTO(output), "Write the best plan to a file", "FILE" },
   { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, INTO(exports),
-    "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate, nanotron, maxtext or primus, or its "
-    "torch-schedule",
-    "TOOL=FILE" },
+    EXPORT_SAYS, "TOOL=FILE" },
   { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, INTO(lossy), "Export even what the tool cannot fully express", NULL },
   { "report", 0, 0, G_OPTION_ARG_FILENAME, INTO(report), "Write a web page or Markdown", "FILE.html|FILE.md" },
   { "plots", 0, 0, G_OPTION_ARG_FILENAME, INTO(plots), "Draw timeline and memory of the best plan; -: here", "DIR" },
@@ -279,9 +279,12 @@ static const GOptionEntry options[] = {
 gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **error)
 {
   GOptionEntry entries[G_N_ELEMENTS(options) + 1] = { { 0 } };
+  g_autofree char *tools = exports_help(EXPORT_SAYS);
 
   for (gsize i = 0; i < G_N_ELEMENTS(options); i++) {
     entries[i] = options[i];
+    if (g_str_equal(entries[i].long_name, "export"))
+      entries[i].description = tools;
     entries[i].arg_data = (char *)o + GPOINTER_TO_SIZE(options[i].arg_data);
   }
   return parse(argc, argv, entries, error) && plan_options_check(o, error);

@@ -121,6 +121,7 @@ static gboolean check_options(const Options *o, GError **error)
 
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
 {
+  g_autofree char *tools = exports_help("Write the plan");
   const GOptionEntry entries[] = {
     { "model", 'm', 0, G_OPTION_ARG_FILENAME, &o->model, "Model: a file or a name of models/", "M" },
     { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster: a file or a name of hardware/", "C" },
@@ -147,7 +148,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "power-limit", 0, 0, G_OPTION_ARG_STRING, &o->power_limit,
       "Watts of a GPU, which lower its clock (default: the device's own)", "W" },
     { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports,
-      "Write the plan for another tool, or its schedule as torch-schedule", "TOOL=FILE" },
+      tools, "TOOL=FILE" },
     { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
     { "schedule", 0, 0, G_OPTION_ARG_FILENAME, &o->drawn.schedule,
       "Draw a schedule alone: its name or a schedule file", "S" },
