@@ -423,6 +423,10 @@ static void read_gpus(Reading *r, Degrees *d)
                 RANKS_MAX);
     return;
   }
+  if (r->gpus > RANKS_MAX) {
+    launch_fail(&r->to, "%s: %d: expected at most %d", r->asked ? "--gpus" : "ranks", r->gpus, RANKS_MAX);
+    return;
+  }
   d->gpus = divided(d, r->gpus, (int)each, (int)experts);
   if (r->asked && r->gpus % each)
     launch_fail(&r->to, "--gpus: %d: expected a multiple of tensor x pipeline x context = %d", r->gpus, (int)each);
