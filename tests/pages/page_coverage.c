@@ -18,9 +18,12 @@
  * name, --fix takes the dimension, the example is legal. Frameworks are found by
  * checking the example with each file of plans/frameworks/. Exit 1 if a check
  * fails or a cell is empty without a reason.
+ *
+ * Behind the tables: the tools of src/export/export.c, and what of the examples each is told.
  */
 #include "base/error.h"
 #include "base/files.h"
+#include "export/export.h"
 #include "plan/plan.h"
 #include "search/balanced.h"
 #include "search/search.h"
@@ -29,8 +32,19 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { EXPORTERS_MOST = 32, GROUPS_MOST = 32 };
+
+/* Of a group's examples how many each tool is told. */
+typedef struct {
+  const char *name;
+  int examples, told[EXPORTERS_MOST];
+} Group;
+
 typedef struct {
   JsonDoc *doc;
+  const Exporter *exporters[EXPORTERS_MOST];
+  Group groups[GROUPS_MOST];
+  int n_exporters, n_groups;
   GPtrArray *frameworks; /* char *, names in order */
   Model *small;          /* for reading plans that have no model of their own */
   GString *page;
@@ -176,26 +190,59 @@ static void example_clear(Example *e)
   g_free(e->path);
 }
 
-/* The example under another framework; NULL = its own. */
-static gboolean example_is_legal(const Example *e, const char *framework, GError **error)
+/* The example under another framework, NULL = its own; the caller frees `loaded`. */
+static gboolean example_plan(const Example *e, const char *framework, Plan *plan, Framework **loaded, GError **error)
 {
   cJSON *root = cJSON_Duplicate(e->plan, TRUE);
-  Framework *loaded = NULL;
-  Plan plan;
 
   if (framework) {
     cJSON_DeleteItemFromObjectCaseSensitive(root, "framework");
     cJSON_AddStringToObject(root, "framework", framework);
   }
   char *printed = cJSON_PrintUnformatted(root);
-  gboolean ok = plan_parse(printed, strlen(printed), e->path, e->model, &plan, &loaded, error) &&
-                cluster_resize(e->cluster, plan.gpus, error) && balance_plan(e->model, e->cluster, &plan, error) &&
-                plan_check(&plan, e->model, e->cluster, error) == RULE_NONE &&
-                (!framework || plan.pp == 1 || framework_runs(loaded, plan.schedule));
-  g_clear_pointer(&loaded, framework_free);
+  gboolean ok = plan_parse(printed, strlen(printed), e->path, e->model, plan, loaded, error) &&
+                cluster_resize(e->cluster, plan->gpus, error) && balance_plan(e->model, e->cluster, plan, error) &&
+                plan_check(plan, e->model, e->cluster, error) == RULE_NONE &&
+                (!framework || plan->pp == 1 || framework_runs(*loaded, plan->schedule));
   cJSON_free(printed);
   cJSON_Delete(root);
   return ok;
+}
+
+static gboolean example_is_legal(const Example *e, const char *framework, GError **error)
+{
+  g_autoptr(Framework) loaded = NULL;
+  Plan plan;
+
+  return example_plan(e, framework, &plan, &loaded, error);
+}
+
+/* Whether a tool's file says all of the example's plan under a framework (NULL = its own), and of its model where the entry
+ * is about models: it has no keys. */
+static gboolean is_told(const Example *e, const cJSON *entry, const Exporter *exporter, const char *framework)
+{
+  g_autoptr(Framework) loaded = NULL;
+  g_autoptr(GPtrArray) losses = g_ptr_array_new_with_free_func(g_free);
+  Plan plan;
+
+  if (!example_plan(e, framework, &plan, &loaded, NULL))
+    return FALSE;
+  g_autofree char *text = export_plan(exporter, e->model, e->cluster, &plan, losses, NULL);
+  for (guint i = 0; i < losses->len; i++)
+    if (!json_get(entry, "keys") || !g_str_has_prefix(losses->pdata[i], "model: "))
+      return FALSE;
+  return text != NULL;
+}
+
+static void count_exports(Coverage *c, const cJSON *entry, const Example *e)
+{
+  Group *g = &c->groups[c->n_groups - 1];
+
+  g->examples++;
+  for (int i = 0; i < c->n_exporters; i++) {
+    const Exporter *x = c->exporters[i];
+    g->told[i] += is_told(e, entry, x, NULL) || (x->framework && is_told(e, entry, x, x->framework));
+  }
 }
 
 static void check_keys(Coverage *c, const cJSON *entry, const Example *e)
@@ -264,6 +311,8 @@ static void example_cells(Coverage *c, const cJSON *entry, char **plan, char **r
   }
   if (e.plan)
     check_keys(c, entry, &e);
+  if (e.plan)
+    count_exports(c, entry, &e);
   *plan = plan_cell(entry);
   *runs = e.plan ? runs_cell(c, entry, &e) : g_strdup("");
   example_clear(&e);
@@ -289,10 +338,13 @@ static void add_cells(Coverage *c, const cJSON *entry)
 
 static void add_row(Coverage *c, const cJSON *entry)
 {
-  if (text_of(entry, "group"))
+  if (text_of(entry, "group")) {
+    g_assert(c->n_groups < GROUPS_MOST);
+    c->groups[c->n_groups++] = (Group) { .name = text_of(entry, "group") };
     g_string_append_printf(c->page, "\n## %s\n\n| technique | keys | formula | rule | search | test | example | "
                                     "frameworks |\n"
                            "|---|---|---|---|---|---|---|---|\n", text_of(entry, "group"));
+  }
   add_cells(c, entry);
   c->rows++;
 }
@@ -322,6 +374,72 @@ static GPtrArray *frameworks_now(void)
   return names;
 }
 
+/* ---- exports ---- */
+
+static void find_exporters(Coverage *c)
+{
+  g_autofree char *all = exporter_list();
+  g_auto(GStrv) names = g_strsplit(all, ", ", -1);
+
+  for (; names[c->n_exporters]; c->n_exporters++) {
+    g_assert(c->n_exporters < EXPORTERS_MOST);
+    c->exporters[c->n_exporters] = exporter_find(names[c->n_exporters]);
+  }
+}
+
+/* Its file of src/export, which must be there. */
+static char *source_of(Coverage *c, const Exporter *x)
+{
+  g_autofree char *file = g_strdelimit(g_strdup(x->name), "-", '_'), *below = g_strdup_printf("src/export/%s.c", file);
+  g_autofree char *path = files_data_path(below);
+
+  if (!g_file_test(path, G_FILE_TEST_IS_REGULAR)) {
+    fprintf(stderr, "coverage: %s: no such file\n", below);
+    c->faults++;
+  }
+  return g_steal_pointer(&below);
+}
+
+static void add_exporters(Coverage *c)
+{
+  g_string_append(c->page, "\n## Exports\n\n"
+                  "What `--export TOOL=FILE` writes. A further tool is a file beside these, a line of the table in "
+                  "`src/export/export.c` and one of\n`src/export/target.h`; `tests/test_export_keys.c` then asks of each plan "
+                  "key that the file tells it or it is named as lost.\n\n"
+                  "| export | for | file | bounds what is planned for it | code |\n|---|---|---|---|---|\n");
+  for (int i = 0; i < c->n_exporters; i++) {
+    const Exporter *x = c->exporters[i];
+    g_autofree char *source = source_of(c, x);
+    g_autofree char *bound = x->framework ? g_strdup_printf("`plans/frameworks/%s.json`", x->framework)
+                                          : g_strdup(x->launch ? "– (any plan; it names what it loses)"
+                                                               : "– (any plan; it says the order of passes alone)");
+    g_string_append_printf(c->page, "| `%s` | %s | .%s | %s | `%s` |\n", x->name, x->target, x->extension, bound, source);
+  }
+}
+
+/* Of tools that a whole plan is written for, which it then can be started with. */
+static void add_told(Coverage *c)
+{
+  g_string_append(c->page, "\nOf the examples above, how many of each group the tool's file says whole, under the example's framework or "
+                  "the tool's own; what\nit has not of a model counts where no plan key is named. Of others it says what it can, with "
+                  "`--allow-lossy`.\n\n| group | examples |");
+  for (int i = 0; i < c->n_exporters; i++)
+    if (c->exporters[i]->launch)
+      g_string_append_printf(c->page, " %s |", c->exporters[i]->name);
+  g_string_append(c->page, "\n|---|---|");
+  for (int i = 0; i < c->n_exporters; i++)
+    g_string_append(c->page, c->exporters[i]->launch ? "---|" : "");
+  for (int g = 0; g < c->n_groups; g++) {
+    if (c->groups[g].examples == 0)
+      continue;
+    g_string_append_printf(c->page, "\n| %s | %d |", c->groups[g].name, c->groups[g].examples);
+    for (int i = 0; i < c->n_exporters; i++)
+      if (c->exporters[i]->launch)
+        g_string_append_printf(c->page, " %d |", c->groups[g].told[i]);
+  }
+  g_string_append_c(c->page, '\n');
+}
+
 int main(void)
 {
   g_autoptr(GString) page = g_string_new(NULL);
@@ -337,8 +455,11 @@ int main(void)
     fprintf(stderr, "coverage: %s\n", error->message);
     return 2;
   }
+  find_exporters(&c);
   cJSON_ArrayForEach(entry, json_root(c.doc))
     add_row(&c, entry);
+  add_exporters(&c);
+  add_told(&c);
   g_ptr_array_add(c.frameworks, NULL);
   g_autofree char *names = g_strjoinv(", ", (char **)c.frameworks->pdata);
   printf("# Coverage\n\n"
