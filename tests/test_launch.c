@@ -484,6 +484,13 @@ START_TEST(settings_are_changed)
                   "+local_batch_size = 4\n+tensor_parallel_degree = 1      # within a node\n", "");
   changes_of_file("llama3_8b.toml", "[parallelism]\n", "[parallelism]\ncontext_parallel_degree = 2\n",
                   "+context_parallel_degree = 2\n", "");
+  /* what torchtitan would take otherwise beside stages is said */
+#define STAGES(n) "[parallelism]\nfsdp_reshard_after_forward = \"always\"\npipeline_parallel_degree = " #n "\n"
+  changes_of_file("llama3_8b.toml", STAGES(1), STAGES(1) "context_parallel_degree = 2\n",
+                  "+context_parallel_degree = 2\n", "");
+  changes_of_file("llama3_8b.toml", STAGES(1), STAGES(2),
+                  "+fsdp_reshard_after_forward = \"always\"\n+pipeline_parallel_degree = 2\n", "");
+#undef STAGES
   changes_of_file("llama3_8b.toml", "[activation_checkpoint]\nmode = \"full\"\n", "[activation_checkpoint]\n",
                   "-mode = \"full\"  # [\"none\", \"selective\", \"full\"]\n", "");
   changes_of_file("tiny.yaml", "optimizer:\n  zero_stage: 0\n", "optimizer:\n  zero_stage: 1\n",

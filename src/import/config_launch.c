@@ -256,6 +256,7 @@ char *config_change(const ConfigTool *tool, const char *text, const char *name, 
 {
   if (tool->change)
     return change_chosen(tool, text, name, given, before, after, notes);
+  g_autoptr(Settings) whole = tool->parse(text);
   g_autoptr(Settings) old = tool->parse(before);
   g_autoptr(Settings) new = tool->parse(after);
   char *out = g_strdup(text);
@@ -263,7 +264,8 @@ char *config_change(const ConfigTool *tool, const char *text, const char *name, 
   for (guint i = 0; i < new->list->len; i++) {
     const Setting *one = new->list->pdata[i], *was = last_of(old, one->path);
     g_autofree char *raw = g_strndup(after + one->first, one->end - one->first);
-    if (!was || !g_str_equal(was->value, one->value))
+    gboolean implied = tool->implied && tool->implied(old, new, one->path) && !last_of(whole, one->path);
+    if (!was || !g_str_equal(was->value, one->value) || implied)
       apply(tool, &out, one, raw, notes);
   }
   for (guint i = 0; i < old->list->len; i++)

@@ -39,6 +39,8 @@ typedef struct {
   void (*change)(ConfigReading *reading, char **text, const char *before, const char *after,
                  GPtrArray *notes);         /* as config_change(), of a text that it frees; NULL = settings are changed by
                                                the names that the exporter has for them */
+  gboolean (*implied)(const Settings *before, const Settings *after, const char *path); /* whether the tool's default of
+                                               it may be another behind the change; NULL = of none */
   const char *line;                         /* a line of each such file begins with it; NULL = any may be one */
 } ConfigTool;
 

@@ -169,6 +169,14 @@ gboolean torchtitan_read(ConfigReading *r)
   return !r->to.failed;
 }
 
+gboolean torchtitan_implied(const Settings *before, const Settings *after, const char *path)
+{
+  const char *stages = PARALLEL "pipeline_parallel_degree";
+
+  return !g_str_equal(settings_text(before, stages), settings_text(after, stages)) &&
+         (g_str_has_prefix(path, PARALLEL "pipeline_") || g_str_equal(path, PARALLEL "fsdp_reshard_after_forward"));
+}
+
 const SettingGroup torchtitan_groups[] = {
   { FALSE, "job, data, checkpoints and logs",
     { "job.*", "profil*", "metrics*", "checkpoint*", "training.dataset*", "dataloader*", "model.tokenizer*",
@@ -183,5 +191,12 @@ const SettingGroup torchtitan_groups[] = {
   { .about = NULL },
 };
 
-const ConfigTool config_torchtitan = { "torchtitan", "torchtitan configuration", settings_toml, recognises, NULL,
-                                       torchtitan_read, torchtitan_groups };
+const ConfigTool config_torchtitan = {
+  .tool = "torchtitan",
+  .title = "torchtitan configuration",
+  .parse = settings_toml,
+  .recognises = recognises,
+  .read = torchtitan_read,
+  .groups = torchtitan_groups,
+  .implied = torchtitan_implied,
+};

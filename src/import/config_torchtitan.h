@@ -8,6 +8,9 @@
 
 /* Of settings by the names that TOML has. */
 gboolean torchtitan_read(ConfigReading *reading);
+
+/* Whether what torchtitan takes where a setting is not told goes by stages, and these change. */
+gboolean torchtitan_implied(const Settings *before, const Settings *after, const char *path);
 extern const SettingGroup torchtitan_groups[];
 
 #endif

@@ -334,14 +334,13 @@ static void leave_graphs(Changing *c)
 }
 
 /* What the function leaves to torchtitan is said too where stages change: its defaults go by them. */
-static void change_parallelism(Changing *c, gboolean stages)
+static void change_parallelism(Changing *c)
 {
   for (guint i = 0; i < c->after->list->len; i++) {
     const Setting *one = c->after->list->pdata[i];
     const char *path = one->path, *own = own_text(c, path);
     gboolean shard = g_str_equal(path, PARALLEL "data_parallel_shard_degree") && (!*own || g_str_equal(own, "-1"));
-    gboolean implied = stages && (g_str_has_prefix(path, PARALLEL "pipeline_") ||
-                                  g_str_equal(path, PARALLEL "fsdp_reshard_after_forward"));
+    gboolean implied = torchtitan_implied(c->before, c->after, path);
     gboolean late = g_str_equal(path, PARALLEL "pipeline_parallel_degree") ||
                     g_str_equal(path, PARALLEL "expert_parallel_degree"); /* checked beside what is assigned later */
     gboolean quoted = one->end - one->first == (int)strlen(one->value) + 2;
@@ -406,9 +405,8 @@ static void change(ConfigReading *r, char **text, const char *before, const char
 
   if (!c.function)
     return;
-  gboolean stages = differs(&c, PARALLEL "pipeline_parallel_degree");
   leave_graphs(&c);
-  change_parallelism(&c, stages);
+  change_parallelism(&c);
   change_batch(&c);
   if (differs(&c, "activation_checkpoint.mode"))
     change_recomputation(&c);
