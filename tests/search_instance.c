@@ -196,7 +196,7 @@ static gboolean take_plan(gpointer data, const SpaceLeaf *leaf)
     g_array_append_val(t->plans, plan);
     if (plan_check(&plan, t->in->model, t->in->cluster, NULL) != RULE_NONE)
       g_error("%s is not legal", label = plan_label(&plan));
-    if (plan_excluded(&plan, t->in->model, plan.framework) & ~excluded_asked(&t->in->options))
+    if (plan_excluded(&plan, t->in->model, t->in->cluster, plan.framework) & ~excluded_asked(&t->in->options))
       g_error("%s is excluded", label = plan_label(&plan));
   }
   return TRUE;

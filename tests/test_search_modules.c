@@ -110,7 +110,7 @@ START_TEST(bounds_hold_for_all_behind)
 
   instance_latent_init(&in, rand);
   g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster), others = price_cache_new(in.model, in.cluster);
-  const ModuleSets sets = space_module_sets(in.model, &in.base);
+  const ModuleSets sets = space_module_sets(in.model, in.cluster, &in.base);
   Behind b = { &in, others };
   const SpaceVisitor visitor = { compare_behind, FALSE, pass_over, &b };
   candidates_init(&b.store, prices, &sets);
@@ -171,7 +171,7 @@ START_TEST(sets_are_nested)
     plan.partition_activations = FALSE;
     plan.scope = (RecomputeScope) { 0 };
     plan.offload.activations = STORE_DEVICE;
-    const ModuleSets sets = space_module_sets(c.in.model, &plan);
+    const ModuleSets sets = space_module_sets(c.in.model, c.in.cluster, &plan);
     ck_assert_int_gt(sets.n, 1);
     for (int k = 0; k < sets.n; k++) {
       check_next(&c, plan, sets.sets[k]);
@@ -202,7 +202,7 @@ START_TEST(core_is_left_out_where_of_no_use)
   in.options.fixed.value[KEY_OVERLAP] = 1;
   in.base.attention = _i % 2 ? ATTENTION_FLASH : ATTENTION_UNFUSED;
   in.cluster->device.memory_bytes = 1e12;
-  const ModuleSets sets = space_module_sets(in.model, &in.base);
+  const ModuleSets sets = space_module_sets(in.model, in.cluster, &in.base);
   g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
   g_autoptr(GArray) all = instance_plans(&in);
   for (guint i = 0; i < all->len; i++) {
@@ -234,27 +234,28 @@ START_TEST(sets_go_by_framework_and_model)
 {
   g_autoptr(Framework) framework = fixture_framework("megatron-core"), plain = fixture_framework("megatron-core-2024");
   g_autoptr(Model) dense = fixture_known_model("gpt3"), latent = fixture_known_model("deepseek-v3");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
   guint outputs = 1 << MODULE_LAYERNORM | 1 << MODULE_MOE_ACT;
   Plan plan = plan_default(dense, framework);
-  ModuleSets sets = space_module_sets(dense, &plan);
+  ModuleSets sets = space_module_sets(dense, cluster, &plan);
 
   ck_assert_int_eq(sets.n, 2);
   ck_assert_int_eq(sets.sets[0], 1 << MODULE_LAYERNORM);
   ck_assert_int_eq(sets.sets[1], 1 << MODULE_LAYERNORM | 1 << MODULE_MLP);
   plan_set_format(&plan, DTYPE_FP8); /* with delayed scaling */
-  sets = space_module_sets(dense, &plan);
+  sets = space_module_sets(dense, cluster, &plan);
   ck_assert_int_eq(sets.n, 1);
   ck_assert_int_eq(sets.sets[0], 1 << MODULE_MLP);
   plan = plan_default(latent, framework);
-  sets = space_module_sets(latent, &plan);
+  sets = space_module_sets(latent, cluster, &plan);
   ck_assert_int_eq(sets.n, 6);
   ck_assert_int_eq(sets.sets[1], outputs);
   plan.overlap.experts = TRUE;
-  sets = space_module_sets(latent, &plan);
+  sets = space_module_sets(latent, cluster, &plan);
   ck_assert_int_eq(sets.n, 5);
   ck_assert(!(sets.sets[4] >> MODULE_SHARED_EXPERTS & 1));
   plan = plan_default(latent, plain);
-  ck_assert_int_eq(space_module_sets(latent, &plan).n, 0);
+  ck_assert_int_eq(space_module_sets(latent, cluster, &plan).n, 0);
 }
 END_TEST
 
@@ -273,7 +274,7 @@ START_TEST(sets_share_a_split)
   plan.ep = plan.dp = 16;
   plan.etp = 1;
   plan.pp = 16;
-  const ModuleSets sets = space_module_sets(model, &plan);
+  const ModuleSets sets = space_module_sets(model, cluster, &plan);
   for (int vpp = 1; vpp <= 3; vpp++) {
     plan.recompute = RECOMPUTE_NONE;
     plan.scope.modules = 0;

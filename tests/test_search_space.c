@@ -76,7 +76,7 @@ START_TEST(variants_are_bounded)
   g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
   Families f = { .in = &in, .prices = prices, .left = _i };
   const SpaceVisitor visitor = { visit_family, TRUE, pass_over, &f };
-  const ModuleSets sets = space_module_sets(in.model, &in.base);
+  const ModuleSets sets = space_module_sets(in.model, in.cluster, &in.base);
   candidates_init(&f.store, prices, &sets);
   space_walk(in.model, in.cluster, &in.options, prices, &visitor);
   ck_assert_int_gt(f.bounds, 0);

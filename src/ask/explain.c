@@ -132,7 +132,7 @@ static char *why_rejected(const SearchResult *f, int reason, const Model *model,
 
   if (plan_check(plan, model, cluster, &rule) != RULE_NONE)
     return g_strdup(rule->message);
-  return reason == RULE_FRAMEWORK ? note_excluded(model, plan) : g_strdup(reject_name(reason));
+  return reason == RULE_FRAMEWORK ? note_excluded(model, cluster, plan) : g_strdup(reject_name(reason));
 }
 
 /* What a plan that does not fit needs, beside what there is. */

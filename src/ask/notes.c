@@ -51,9 +51,9 @@ char *note_schedule(const Layout *layout)
                          schedule->name, framework->name, runs);
 }
 
-char *note_excluded(const Model *model, const Plan *plan)
+char *note_excluded(const Model *model, const Cluster *cluster, const Plan *plan)
 {
-  guint64 excluded = plan_excluded(plan, model, plan->framework);
+  guint64 excluded = plan_excluded(plan, model, cluster, plan->framework);
 
   if (!excluded)
     return NULL;

@@ -15,6 +15,6 @@ char *note_schedule(const Layout *layout);
 
 /* "zero_1: not among what torchtitan runs: FSDP2 shards ..." of the first exclusion of its framework (plan/feature.h)
  * that the plan has; newly allocated, NULL if it has none. */
-char *note_excluded(const Model *model, const Plan *plan);
+char *note_excluded(const Model *model, const Cluster *cluster, const Plan *plan);
 
 #endif

@@ -246,6 +246,6 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
   p->chosen = p->refined ? p->refined->plan : *p->results[0].plan;
   const Layout layout = layout_of(&p->chosen);
   planning_note(p, note_schedule(&layout));
-  planning_note(p, note_excluded(p->model, &p->chosen));
+  planning_note(p, note_excluded(p->model, p->cluster, &p->chosen));
   return TRUE;
 }

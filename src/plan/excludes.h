@@ -5,10 +5,10 @@
 #include "plan/plan.h"
 
 /* Whether the plan has all features of an exclusion. */
-gboolean plan_has_all(const Plan *plan, const Model *model, const Exclusion *exclusion);
+gboolean plan_has_all(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion);
 
 /* The exclusions of a framework, which need not be the plan's, that the plan has all features of: bit i is entry i. */
-guint64 plan_excluded(const Plan *plan, const Model *model, const Framework *framework);
+guint64 plan_excluded(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *framework);
 
 /* "zero_0 with tensor", newly allocated. */
 char *exclusion_text(const Exclusion *exclusion);

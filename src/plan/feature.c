@@ -1,5 +1,6 @@
 #include "plan/feature.h"
 
+#include "plan/check.h"
 #include "plan/excludes.h"
 
 #include <string.h>
@@ -9,176 +10,170 @@ static const OptimizerState states[] = { STATE_MAIN_PARAMS, STATE_MAIN_GRADS, ST
 
 /* ---- whether a plan has it ---- */
 
-static gboolean tensor(const Plan *p, const Model *m) { return (void)m, p->tp > 1; }
-static gboolean pipeline(const Plan *p, const Model *m) { return (void)m, p->pp > 1; }
-static gboolean one_stage(const Plan *p, const Model *m) { return (void)m, p->pp == 1; }
-static gboolean capacity(const Plan *p, const Model *m) { return (void)m, p->expert_capacity > 0; }
-static gboolean context(const Plan *p, const Model *m) { return (void)m, p->cp > 1; }
-static gboolean expert_parallel(const Plan *p, const Model *m) { return (void)m, plan_experts_apart(p); }
-static gboolean fp16(const Plan *p, const Model *m) { return (void)m, p->precision == DTYPE_FP16; }
+static gboolean tensor(const Subject *s) { return s->plan->tp > 1; }
+static gboolean pipeline(const Subject *s) { return s->plan->pp > 1; }
+static gboolean one_stage(const Subject *s) { return s->plan->pp == 1; }
+static gboolean capacity(const Subject *s) { return s->plan->expert_capacity > 0; }
+static gboolean context(const Subject *s) { return s->plan->cp > 1; }
+static gboolean expert_parallel(const Subject *s) { return plan_experts_apart(s->plan); }
+static gboolean fp16(const Subject *s) { return s->plan->precision == DTYPE_FP16; }
 
 /* But what PyTorch chooses where there is no FlashAttention. */
-static gboolean other_attention(const Plan *p, const Model *m)
+static gboolean other_attention(const Subject *s)
 {
+  const Plan *p = s->plan;
   const Framework *f = p->framework;
   gboolean chosen = p->attention == ATTENTION_EFFICIENT && f->attention_without_flash == p->attention;
 
-  return !m->sparse && p->attention != ATTENTION_FLASH && p->attention != f->attention && !chosen;
+  return !s->model->sparse && p->attention != ATTENTION_FLASH && p->attention != f->attention && !chosen;
 }
 
-static gboolean sequence_parallel(const Plan *p, const Model *m) { return (void)m, p->sequence_parallel; }
-static gboolean whole_rows(const Plan *p, const Model *m) { return (void)m, p->tp > 1 && !p->sequence_parallel; }
-static gboolean selective(const Plan *p, const Model *m) { return (void)m, p->recompute == RECOMPUTE_SELECTIVE; }
-static gboolean shard_group(const Plan *p, const Model *m) { return (void)m, plan_shards(p) < plan_replicas(p); }
-static gboolean tiling(const Plan *p, const Model *m) { return (void)m, p->sharding.tiling > 1; }
-static gboolean no_sync(const Plan *p, const Model *m) { return (void)m, p->sharding.no_sync; }
-static gboolean sub_groups(const Plan *p, const Model *m) { return (void)m, p->offload.sub_group > 0; }
-static gboolean split_rank(const Plan *p, const Model *m) { return (void)m, p->split_rank > 0; }
-static gboolean secondary(const Plan *p, const Model *m) { return (void)m, p->sharding.secondary > 0; }
+static gboolean sequence_parallel(const Subject *s) { return s->plan->sequence_parallel; }
+static gboolean whole_rows(const Subject *s) { return s->plan->tp > 1 && !s->plan->sequence_parallel; }
+static gboolean selective(const Subject *s) { return s->plan->recompute == RECOMPUTE_SELECTIVE; }
+static gboolean shard_group(const Subject *s) { return plan_shards(s->plan) < plan_replicas(s->plan); }
+static gboolean tiling(const Subject *s) { return s->plan->sharding.tiling > 1; }
+static gboolean no_sync(const Subject *s) { return s->plan->sharding.no_sync; }
+static gboolean sub_groups(const Subject *s) { return s->plan->offload.sub_group > 0; }
+static gboolean split_rank(const Subject *s) { return s->plan->split_rank > 0; }
+static gboolean secondary(const Subject *s) { return s->plan->sharding.secondary > 0; }
 static gboolean stage(const Plan *p, int zero) { return plan_replicas(p) > 1 && p->zero == zero; }
-static gboolean zero_0(const Plan *p, const Model *m) { return (void)m, stage(p, 0); }
-static gboolean zero_1(const Plan *p, const Model *m) { return (void)m, stage(p, 1); }
-static gboolean zero_2(const Plan *p, const Model *m) { return (void)m, stage(p, 2); }
-static gboolean zero_3(const Plan *p, const Model *m) { return (void)m, stage(p, 3); }
+static gboolean zero_0(const Subject *s) { return stage(s->plan, 0); }
+static gboolean zero_1(const Subject *s) { return stage(s->plan, 1); }
+static gboolean zero_2(const Subject *s) { return stage(s->plan, 2); }
+static gboolean zero_3(const Subject *s) { return stage(s->plan, 3); }
 
-static gboolean experts(const Plan *p, const Model *m)
+static gboolean experts(const Subject *s)
 {
   gboolean any = FALSE;
 
-  (void)p;
-  for (int i = 0; i < m->n_specs; i++)
-    any |= m->specs[i].ffn.experts > 0;
+  for (int i = 0; i < s->model->n_specs; i++)
+    any |= s->model->specs[i].ffn.experts > 0;
   return any;
 }
 
 /* Biases of experts whose matrices several ranks share. */
-static gboolean divided_expert_biases(const Plan *p, const Model *m)
+static gboolean divided_expert_biases(const Subject *s)
 {
+  const Model *m = s->model;
   gboolean any = FALSE;
 
   for (int i = 0; i < m->n_specs; i++)
     any |= m->specs[i].ffn.experts > 0 && m->specs[i].ffn.bias;
-  return any && plan_expert_tensor(p) > 1;
+  return any && plan_expert_tensor(s->plan) > 1;
 }
 
-static gboolean unshared(const Plan *p, const Model *m)
+static gboolean unshared(const Subject *s)
 {
-  (void)m;
-  return p->precision != DTYPE_FP32 && plan_replicas(p) == 1;
+  return s->plan->precision != DTYPE_FP32 && plan_replicas(s->plan) == 1;
 }
 
-static gboolean delayed_scaling(const Plan *p, const Model *m)
+static gboolean delayed_scaling(const Subject *s)
 {
-  (void)m;
-  return plan_narrow(p) && plan_recipe(p) == FP8_DELAYED;
+  return plan_narrow(s->plan) && plan_recipe(s->plan) == FP8_DELAYED;
 }
 
 /* Modules of which the output alone is dropped, and made again from what products keep. */
 #define OUTPUT_MODULES (1u << MODULE_LAYERNORM | 1u << MODULE_MOE_ACT)
 
-static gboolean outputs_again(const Plan *p, const Model *m)
+static gboolean outputs_again(const Subject *s)
 {
-  return selective(p, m) && p->scope.modules & OUTPUT_MODULES;
+  return selective(s) && s->plan->scope.modules & OUTPUT_MODULES;
 }
 
 /* Backwards read outputs of norms as forwards made them. */
-static gboolean kept_norms(const Plan *p, const Model *m)
+static gboolean kept_norms(const Subject *s)
 {
-  return p->recompute == RECOMPUTE_NONE || (selective(p, m) && !(recompute_modules(&p->scope) >> MODULE_LAYERNORM & 1));
+  const Plan *p = s->plan;
+
+  return p->recompute == RECOMPUTE_NONE || (selective(s) && !(recompute_modules(&p->scope) >> MODULE_LAYERNORM & 1));
 }
 
 /* Of experts, of which not all is made again. */
-static gboolean kept_activations(const Plan *p, const Model *m)
+static gboolean kept_activations(const Subject *s)
 {
   const guint again = 1u << MODULE_MOE | 1u << MODULE_MOE_ACT;
 
-  return selective(p, m) && experts(p, m) && !(recompute_modules(&p->scope) & again);
+  return selective(s) && experts(s) && !(recompute_modules(&s->plan->scope) & again);
 }
 
-static gboolean shared_overlap(const Plan *p, const Model *m) { return (void)m, p->overlap.experts; }
+static gboolean shared_overlap(const Subject *s) { return s->plan->overlap.experts; }
 
-static gboolean shared_again(const Plan *p, const Model *m)
+static gboolean shared_again(const Subject *s)
 {
-  return selective(p, m) && p->scope.modules >> MODULE_SHARED_EXPERTS & 1;
+  return selective(s) && s->plan->scope.modules >> MODULE_SHARED_EXPERTS & 1;
 }
 
-static gboolean recompute_block(const Plan *p, const Model *m)
+static gboolean recompute_block(const Subject *s)
 {
-  (void)m;
+  const Plan *p = s->plan;
+
   return recompute_counts(&p->scope) && (p->scope.method == RECOMPUTE_BLOCK || p->scope.stages.stages);
 }
 
-static gboolean recompute_groups(const Plan *p, const Model *m)
+static gboolean recompute_groups(const Subject *s)
 {
-  return recompute_counts(&p->scope) && !recompute_block(p, m);
+  return recompute_counts(&s->plan->scope) && !recompute_block(s);
 }
 
 /* Copies of what is divided that do not each hold whole groups of context-parallel ranks. */
-static gboolean context_cut(const Plan *p, const Model *m)
+static gboolean context_cut(const Subject *s)
 {
-  return shard_group(p, m) && p->dp % (plan_replicas(p) / plan_shards(p)) != 0;
+  const Plan *p = s->plan;
+
+  return shard_group(s) && p->dp % (plan_replicas(p) / plan_shards(p)) != 0;
 }
 
-static gboolean client_optimizer(const Plan *p, const Model *m)
+static gboolean client_optimizer(const Subject *s)
 {
-  (void)m;
-  return p->optimizer.name == OPTIMIZER_ADAFACTOR || p->optimizer.name == OPTIMIZER_ADAM8BIT;
+  return s->plan->optimizer.name == OPTIMIZER_ADAFACTOR || s->plan->optimizer.name == OPTIMIZER_ADAM8BIT;
 }
 
-static gboolean momentum(const Plan *p, const Model *m)
+static gboolean momentum(const Subject *s)
 {
-  (void)m;
-  return p->optimizer.name == OPTIMIZER_SGD && p->optimizer.momentum > 0;
+  return s->plan->optimizer.name == OPTIMIZER_SGD && s->plan->optimizer.momentum > 0;
 }
 
-static gboolean muon_settings(const Plan *p, const Model *m)
+static gboolean muon_settings(const Subject *s)
 {
   const Optimizer usual = optimizer_default();
 
-  (void)m;
-  return p->optimizer.newton_steps != usual.newton_steps || p->optimizer.muon_mode != usual.muon_mode;
+  return s->plan->optimizer.newton_steps != usual.newton_steps || s->plan->optimizer.muon_mode != usual.muon_mode;
 }
 
-static gboolean other_optimizer(const Plan *p, const Model *m)
+static gboolean other_optimizer(const Subject *s)
 {
-  (void)m;
-  return p->optimizer.name != OPTIMIZER_ADAM && p->optimizer.name != OPTIMIZER_ADAMW;
+  return s->plan->optimizer.name != OPTIMIZER_ADAM && s->plan->optimizer.name != OPTIMIZER_ADAMW;
 }
 
-static gboolean muon(const Plan *p, const Model *m)
+static gboolean muon(const Subject *s)
 {
-  (void)m;
-  return p->optimizer.name == OPTIMIZER_MUON;
+  return s->plan->optimizer.name == OPTIMIZER_MUON;
 }
 
-static gboolean state_formats(const Plan *p, const Model *m)
+static gboolean state_formats(const Subject *s)
 {
-  (void)m;
-  return optimizer_has_formats(&p->optimizer);
+  return optimizer_has_formats(&s->plan->optimizer);
 }
 
-static gboolean narrow_reduction(const Plan *p, const Model *m)
+static gboolean narrow_reduction(const Subject *s)
 {
-  (void)m;
-  return p->optimizer.formats[STATE_GRAD_REDUCE] > FORMAT_FP32;
+  return s->plan->optimizer.formats[STATE_GRAD_REDUCE] > FORMAT_FP32;
 }
 
-static gboolean tensor_reduction(const Plan *p, const Model *m)
+static gboolean tensor_reduction(const Subject *s)
 {
-  (void)m;
-  return p->optimizer.formats[STATE_TENSOR_REDUCE] != FORMAT_USUAL;
+  return s->plan->optimizer.formats[STATE_TENSOR_REDUCE] != FORMAT_USUAL;
 }
 
-static gboolean optimizer_alone(const Plan *p, const Model *m)
+static gboolean optimizer_alone(const Subject *s)
 {
-  (void)m;
-  return p->offload.optimizer && !p->offload.parameters;
+  return s->plan->offload.optimizer && !s->plan->offload.parameters;
 }
 
-static gboolean nvme_activations(const Plan *p, const Model *m)
+static gboolean nvme_activations(const Subject *s)
 {
-  (void)m;
-  return p->offload.activations == STORE_NVME;
+  return s->plan->offload.activations == STORE_NVME;
 }
 
 /* ---- the nearest plan without it ---- */
@@ -252,7 +247,6 @@ static void to_shared_apart(Plan *p) { p->overlap.experts = FALSE; }
 
 static void to_usual_formats(Plan *p)
 {
-
   for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
     p->optimizer.formats[states[i]] = FORMAT_USUAL;
   p->optimizer.remainders = FALSE;
@@ -265,7 +259,7 @@ static void to_device(Plan *p)
 
 static const struct {
   const char *name;
-  gboolean (*has)(const Plan *plan, const Model *model);
+  gboolean (*has)(const Subject *subject);
   PlanPart reads;
   void (*drop)(Plan *plan); /* NULL: degrees and models stay as they are */
 } features[FEATURE_COUNT] = {
@@ -322,20 +316,22 @@ gboolean plan_drop(Plan *plan, Feature feature)
   return TRUE;
 }
 
-gboolean plan_has_all(const Plan *plan, const Model *model, const Exclusion *exclusion)
+gboolean plan_has_all(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion)
 {
+  const Subject subject = { plan, model, cluster };
+
   for (guint64 left = exclusion->features; left; left &= left - 1)
-    if (!features[__builtin_ctzll(left)].has(plan, model))
+    if (!features[__builtin_ctzll(left)].has(&subject))
       return FALSE;
   return TRUE;
 }
 
-guint64 plan_excluded(const Plan *plan, const Model *model, const Framework *framework)
+guint64 plan_excluded(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *framework)
 {
   guint64 broken = 0;
 
   for (guint i = 0; framework->excludes && i < framework->excludes->len; i++)
-    if (plan_has_all(plan, model, &g_array_index(framework->excludes, Exclusion, i)))
+    if (plan_has_all(plan, model, cluster, &g_array_index(framework->excludes, Exclusion, i)))
       broken |= G_GUINT64_CONSTANT(1) << i;
   return broken;
 }

@@ -336,7 +336,7 @@ static gboolean mend_rule(const Way *w, char **reason, gboolean *done, GError **
 /* Changes what stands first in the way, or nothing: `done`. */
 static gboolean mend(const Way *w, char **reason, gboolean *done, GError **error)
 {
-  guint64 excluded = plan_excluded(w->plan, w->model, w->own);
+  guint64 excluded = plan_excluded(w->plan, w->model, w->cluster, w->own);
 
   if (!runs_schedule(w->plan, w->own)) {
     other_schedule(w->plan, w->own);

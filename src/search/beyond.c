@@ -132,7 +132,7 @@ static gboolean regroup(Search *s, const Found *found, Found *out)
   for (int copies = 2; open && found->plan.zero >= 2 && ranks % copies == 0 && copies < ranks; copies *= 2) {
     Simulation with = { .plan = found->plan, .index = found->index };
     with.plan.shard_group = ranks / copies;
-    if (search_stops(s) || excluded_newly(&with.plan, &found->plan, s->model) ||
+    if (search_stops(s) || excluded_newly(&with.plan, &found->plan, s->model, s->cluster) ||
         plan_check(&with.plan, s->model, s->cluster, NULL) != RULE_NONE || !may_beat(s, &with.plan, out->value))
       continue;
     g_autoptr(PriceTable) prices = price_cache_own(s->prices, &with.plan);

@@ -59,7 +59,7 @@ PlanRule excluded_check_part(const Plan *plan, const Model *model, const Cluster
 
   for (guint i = 0; (rule == RULE_NONE || rule == RULE_LAYERS) && excludes && i < excludes->len; i++) {
     const Exclusion *e = &g_array_index(excludes, Exclusion, i);
-    if (e->reads == (int)part && !(asked >> i & 1) && plan_has_all(plan, model, e))
+    if (e->reads == (int)part && !(asked >> i & 1) && plan_has_all(plan, model, cluster, e))
       return RULE_FRAMEWORK;
   }
   return rule;

@@ -15,9 +15,10 @@ PlanRule excluded_check_part(const Plan *plan, const Model *model, const Cluster
                              guint64 asked);
 
 /* Whether a change of a plan made it one that is excluded. */
-static inline gboolean excluded_newly(const Plan *plan, const Plan *before, const Model *model)
+static inline gboolean excluded_newly(const Plan *plan, const Plan *before, const Model *model, const Cluster *cluster)
 {
-  return plan_excluded(plan, model, plan->framework) & ~plan_excluded(before, model, before->framework);
+  return plan_excluded(plan, model, cluster, plan->framework) &
+         ~plan_excluded(before, model, cluster, before->framework);
 }
 
 #endif

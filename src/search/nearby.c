@@ -276,7 +276,7 @@ static GArray *rank(const Walk *w, const Plan *from, double least, const GArray 
     const Plan *plan = &g_array_index(proposals, Plan, i);
     g_autofree char *change = nearby_change(from, plan);
     if (!*change || plan_check(plan, w->model, w->cluster, NULL) != RULE_NONE ||
-        excluded_newly(plan, from, w->model) || seen(proposals, i, plan))
+        excluded_newly(plan, from, w->model, w->cluster) || seen(proposals, i, plan))
       continue;
     const Layout layout = layout_of(plan);
     PriceSums *sums = price_sums_new(w->model, &layout, w->cluster);

@@ -309,7 +309,8 @@ static GArray *rank(const Polish *p, const GArray *proposals)
 
   for (guint i = 0; i < proposals->len && !stop_asked(p->stop); i++) {
     const Plan *plan = &g_array_index(proposals, Plan, i);
-    if (plan_check(plan, p->model, p->cluster, NULL) != RULE_NONE || excluded_newly(plan, &p->plan, p->model))
+    if (plan_check(plan, p->model, p->cluster, NULL) != RULE_NONE ||
+        excluded_newly(plan, &p->plan, p->model, p->cluster))
       continue;
     gboolean same = !recompute_counts(&plan->scope) && !recompute_counts(&p->plan.scope);
     const Layout layout = layout_of(plan);

@@ -67,7 +67,7 @@ static gboolean may_count(const Refine *r, const Plan *plan)
 {
   Plan one = with_count(plan, 1);
 
-  return plan_check(&one, r->model, r->cluster, NULL) == RULE_NONE && !excluded_newly(&one, plan, r->model);
+  return plan_check(&one, r->model, r->cluster, NULL) == RULE_NONE && !excluded_newly(&one, plan, r->model, r->cluster);
 }
 
 double refine_bound_s(const Refine *r, const Plan *plan)

@@ -499,7 +499,7 @@ static void search_init(Search *s)
   s->queue = g_array_new(FALSE, FALSE, sizeof(QueueItem));
   s->prices = price_cache_new(s->model, s->cluster);
   Plan base = space_base(s->options);
-  const ModuleSets sets = space_module_sets(s->model, &base);
+  const ModuleSets sets = space_module_sets(s->model, s->cluster, &base);
   candidates_init(&s->store, s->prices, &sets);
   s->families = g_array_new(FALSE, FALSE, sizeof(Variants));
   s->walk = space_walk_new(s->model, s->cluster, s->options, s->prices, &s->visitor);

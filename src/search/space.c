@@ -552,7 +552,7 @@ SpaceWalk *space_walk_new(const Model *model, const Cluster *cluster, const Sear
   w->experts = fewest_experts(model);
   w->asked = excluded_asked(options);
   const Plan base = space_base(options);
-  w->sets = space_module_sets(model, &base);
+  w->sets = space_module_sets(model, cluster, &base);
   w->degrees = g_array_new(FALSE, FALSE, sizeof(Plan));
   w->bound.least = g_array_new(FALSE, FALSE, sizeof(LeastPasses));
   w->bound.shapes = g_array_new(FALSE, FALSE, sizeof(LeastShape));

@@ -42,7 +42,7 @@ typedef struct {
 } ModuleSets;
 
 /* Those that the framework has for such plans of the model: what it excludes is asked of the base plan. */
-ModuleSets space_module_sets(const Model *model, const Plan *base);
+ModuleSets space_module_sets(const Model *model, const Cluster *cluster, const Plan *base);
 
 typedef struct {
   guint8 sequence_parallel, recompute;

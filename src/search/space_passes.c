@@ -3,7 +3,7 @@
 
 #include "plan/excludes.h"
 
-ModuleSets space_module_sets(const Model *model, const Plan *base)
+ModuleSets space_module_sets(const Model *model, const Cluster *cluster, const Plan *base)
 {
   const Framework *f = base->framework;
   guint left = recompute_modules_of(model);
@@ -12,19 +12,19 @@ ModuleSets space_module_sets(const Model *model, const Plan *base)
 
   plan.scope = (RecomputeScope) { 0 };
   plan.recompute = RECOMPUTE_FULL;
-  guint64 full = plan_excluded(&plan, model, f);
+  guint64 full = plan_excluded(&plan, model, cluster, f);
   plan.recompute = RECOMPUTE_NONE;
-  guint64 kept = plan_excluded(&plan, model, f) & ~full;
+  guint64 kept = plan_excluded(&plan, model, cluster, f) & ~full;
   sets.always = kept != 0;
   plan.recompute = RECOMPUTE_SELECTIVE;
-  guint64 excluded = plan_excluded(&plan, model, f);
+  guint64 excluded = plan_excluded(&plan, model, cluster, f);
   kept |= excluded & ~full;
   for (int i = 0; i < f->n_recompute_modules; i++) {
     guint before = plan.scope.modules, module = 1u << f->recompute_modules[i];
     plan.scope.modules = before | module;
-    if (!(left & module) || plan_excluded(&plan, model, f) & ~excluded)
+    if (!(left & module) || plan_excluded(&plan, model, cluster, f) & ~excluded)
       plan.scope.modules = before;
-    else if (!sets.always || !(plan_excluded(&plan, model, f) & kept))
+    else if (!sets.always || !(plan_excluded(&plan, model, cluster, f) & kept))
       sets.sets[sets.n++] = plan.scope.modules;
   }
   return sets;
