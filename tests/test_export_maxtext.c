@@ -110,6 +110,9 @@ START_TEST(experts_lie_beside_shards)
   has(&c, "maxtext", "ici_expert_parallelism: 8\ndcn_expert_parallelism: 1\nici_fsdp_parallelism: 1\n"
                      "dcn_fsdp_parallelism: 4\n");
   c.plan.recompute = RECOMPUTE_SELECTIVE;
+  g_autofree char *once = lost(&c, "maxtext");
+  ck_assert_msg(g_str_has_prefix(once, "recompute_modules: checkpoint ") && strchr(once, '\n')[1] == '\0' &&
+                g_str_has_suffix(once, "written as [\"core_attn\",\"layernorm\",\"moe_act\"]\n"), "%s", once);
   c.plan.scope.modules = 1u << MODULE_LAYERNORM;
   test_text(lost(&c, "maxtext"), "recompute_modules: [\"layernorm\"]: checkpoint policies keep tensors by name, and "
                                  "outputs of experts' activations have none (layers/moe.py), written as "
@@ -119,7 +122,8 @@ START_TEST(experts_lie_beside_shards)
   has(&c, "maxtext", "moe_mlpwi_0: device\nmoe_mlpwi_1: device\nmoe_mlpwo: device\n");
   c.plan.cp = 2;
   c.plan.dp = 16;
-  refuses(&c, "maxtext: the axes expert and context are apart: ranks that share a sequence share experts");
+  refuses(&c, "maxtext: expert_model_parallel_size: 8 with context_parallel_size: 2: expected not both: the axes expert "
+              "and context are apart: ranks that share a sequence share experts");
   own_clear(&c);
 }
 END_TEST

@@ -58,7 +58,7 @@ char *note_excluded(const Model *model, const Cluster *cluster, const Plan *plan
   if (!excluded)
     return NULL;
   const Exclusion *first = &g_array_index(plan->framework->excludes, Exclusion, g_bit_nth_lsf(excluded, -1));
-  g_autofree char *features = exclusion_text(first);
+  g_autofree char *features = exclusion_text(plan, model, cluster, first);
   return g_strdup_printf("%s: not among what %s runs: %s", features, plan->framework->name,
                          first->reason);
 }

@@ -196,11 +196,13 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
     return FALSE;
   result_estimate(&s->result, s->accuracy);
   const Layout *layout = &s->result.layout;
-  g_autofree char *note = note_recompute(s->model, layout, s->cluster), *schedule = note_schedule(layout);
-  if (note)
-    g_printerr("tdp-sim: note: %s\n", note);
-  if (schedule)
-    g_printerr("tdp-sim: note: %s\n", schedule);
+  char *notes[] = { note_recompute(s->model, layout, s->cluster), note_schedule(layout),
+                    note_excluded(s->model, s->cluster, &s->plan) };
+  for (gsize i = 0; i < G_N_ELEMENTS(notes); i++) {
+    if (notes[i])
+      g_printerr("tdp-sim: note: %s\n", notes[i]);
+    g_free(notes[i]);
+  }
   return TRUE;
 }
 

@@ -2,7 +2,7 @@
 #ifndef TDP_PLAN_EXCLUDES_H
 #define TDP_PLAN_EXCLUDES_H
 
-#include "plan/plan.h"
+#include "plan/keys.h"
 
 /* Whether the plan has all features of an exclusion. */
 gboolean plan_has_all(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion);
@@ -10,10 +10,14 @@ gboolean plan_has_all(const Plan *plan, const Model *model, const Cluster *clust
 /* The exclusions of a framework, which need not be the plan's, that the plan has all features of: bit i is entry i. */
 guint64 plan_excluded(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *framework);
 
-/* "zero_0 with tensor", newly allocated. */
-char *exclusion_text(const Exclusion *exclusion);
+/* "zero_stage: 0 with tensor_model_parallel_size: 2", of a plan that has all of it; newly allocated. */
+char *exclusion_text(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion);
 
-/* Takes the feature from a plan that has it; FALSE if nothing can: degrees and models stay. */
+/* The key whose value makes a plan have the feature; KEY_OTHER where no one does. */
+PlanKeyId feature_key(Feature feature);
+
+/* Takes the feature from a plan that has it; FALSE if nothing can: degrees and models stay, and stages of ZeRO, which
+ * each framework has its own of. */
 gboolean plan_drop(Plan *plan, Feature feature);
 
 #endif

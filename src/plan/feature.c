@@ -2,6 +2,7 @@
 
 #include "plan/check.h"
 #include "plan/excludes.h"
+#include "plan/keys.h"
 
 #include <string.h>
 
@@ -184,8 +185,6 @@ static void to_flash(Plan *p) { p->attention = ATTENTION_FLASH; }
 static void to_whole_rows(Plan *p) { p->sequence_parallel = FALSE; }
 static void to_divided_rows(Plan *p) { p->sequence_parallel = TRUE; }
 static void to_all_layers(Plan *p) { p->scope = (RecomputeScope) { .modules = p->scope.modules }; }
-static void to_stage_1(Plan *p) { plan_lower(p, 1); }
-static void to_stage_2(Plan *p) { p->zero = 2; }
 static void to_all_ranks(Plan *p) { p->shard_group = 0; }
 static void to_usual_optimizer(Plan *p) { p->optimizer = optimizer_default(); }
 static void to_wide_reduction(Plan *p) { p->optimizer.formats[STATE_GRAD_REDUCE] = FORMAT_FP32; }
@@ -261,16 +260,18 @@ static const struct {
   const char *name;
   gboolean (*has)(const Subject *subject);
   PlanPart reads;
-  void (*drop)(Plan *plan); /* NULL: degrees and models stay as they are */
+  void (*drop)(Plan *plan); /* NULL: degrees and models stay as they are, stages of ZeRO are nearest.c's matter */
+  PlanKeyId key;            /* by whose value a plan has it, where that is one number or name */
 } features[FEATURE_COUNT] = {
-  [FEATURE_TENSOR] = { "tensor", tensor, PLAN_DEGREES, NULL },
-  [FEATURE_PIPELINE] = { "pipeline", pipeline, PLAN_DEGREES, NULL },
-  [FEATURE_CONTEXT] = { "context", context, PLAN_DEGREES, NULL },
-  [FEATURE_ONE_STAGE] = { "one_stage", one_stage, PLAN_DEGREES, NULL },
+  [FEATURE_TENSOR] = { "tensor", tensor, PLAN_DEGREES, NULL, KEY_TP },
+  [FEATURE_PIPELINE] = { "pipeline", pipeline, PLAN_DEGREES, NULL, KEY_PP },
+  [FEATURE_CONTEXT] = { "context", context, PLAN_DEGREES, NULL, KEY_CP },
+  [FEATURE_ONE_STAGE] = { "one_stage", one_stage, PLAN_DEGREES, NULL, KEY_PP },
   [FEATURE_EXPERT_CAPACITY] = { "expert_capacity", capacity, PLAN_DEGREES, to_no_capacity },
   [FEATURE_EXPERTS] = { "experts", experts, PLAN_DEGREES, NULL },
-  [FEATURE_EXPERT_PARALLEL] = { "expert_parallel", expert_parallel, PLAN_DEGREES, NULL },
-  [FEATURE_DIVIDED_EXPERT_BIASES] = { "divided_expert_biases", divided_expert_biases, PLAN_DEGREES, to_whole_experts },
+  [FEATURE_EXPERT_PARALLEL] = { "expert_parallel", expert_parallel, PLAN_DEGREES, NULL, KEY_EP },
+  [FEATURE_DIVIDED_EXPERT_BIASES] = { "divided_expert_biases", divided_expert_biases, PLAN_DEGREES, to_whole_experts,
+                                      KEY_ETP },
   [FEATURE_FP16] = { "fp16", fp16, PLAN_DEGREES, to_bf16 },
   [FEATURE_UNSHARED_16_BIT] = { "unshared_16_bit", unshared, PLAN_DEGREES, to_fp32 },
   [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
@@ -281,39 +282,37 @@ static const struct {
   [FEATURE_KEPT_NORMS] = { "kept_norms", kept_norms, PLAN_PASSES, to_norms_again },
   [FEATURE_KEPT_ACTIVATIONS] = { "kept_activations", kept_activations, PLAN_PASSES, to_activations_again },
   [FEATURE_SPLIT_RANK] = { "split_rank", split_rank, PLAN_SCHEDULE, to_cut_by_layers },
-  [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows },
-  [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows },
-  [FEATURE_SELECTIVE] = { "selective", selective, PLAN_PASSES, to_no_recompute },
-  [FEATURE_RECOMPUTE_BLOCK] = { "recompute_block", recompute_block, PLAN_PASSES, to_all_layers },
+  [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows,
+                                  KEY_SEQUENCE_PARALLEL },
+  [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows, KEY_SEQUENCE_PARALLEL },
+  [FEATURE_SELECTIVE] = { "selective", selective, PLAN_PASSES, to_no_recompute, KEY_RECOMPUTE },
+  [FEATURE_RECOMPUTE_BLOCK] = { "recompute_block", recompute_block, PLAN_PASSES, to_all_layers, KEY_RECOMPUTE_LAYERS },
   [FEATURE_RECOMPUTE_GROUPS] = { "recompute_groups", recompute_groups, PLAN_PASSES, to_all_layers },
-  [FEATURE_ZERO_0] = { "zero_0", zero_0, PLAN_STATES, to_stage_2 },
-  [FEATURE_ZERO_1] = { "zero_1", zero_1, PLAN_STATES, to_stage_2 },
-  [FEATURE_ZERO_2] = { "zero_2", zero_2, PLAN_STATES, to_stage_1 },
-  [FEATURE_ZERO_3] = { "zero_3", zero_3, PLAN_STATES, to_stage_1 },
-  [FEATURE_SHARD_GROUP] = { "shard_group", shard_group, PLAN_STATES, to_all_ranks },
-  [FEATURE_CONTEXT_CUT] = { "context_cut", context_cut, PLAN_STATES, to_all_ranks },
-  [FEATURE_CLIENT_OPTIMIZER] = { "client_optimizer", client_optimizer, PLAN_STATES, to_usual_optimizer },
-  [FEATURE_OTHER_OPTIMIZER] = { "other_optimizer", other_optimizer, PLAN_STATES, to_usual_optimizer },
+  [FEATURE_ZERO_0] = { "zero_0", zero_0, PLAN_STATES, NULL, KEY_ZERO },
+  [FEATURE_ZERO_1] = { "zero_1", zero_1, PLAN_STATES, NULL, KEY_ZERO },
+  [FEATURE_ZERO_2] = { "zero_2", zero_2, PLAN_STATES, NULL, KEY_ZERO },
+  [FEATURE_ZERO_3] = { "zero_3", zero_3, PLAN_STATES, NULL, KEY_ZERO },
+  [FEATURE_SHARD_GROUP] = { "shard_group", shard_group, PLAN_STATES, to_all_ranks, KEY_SHARD_GROUP },
+  [FEATURE_CONTEXT_CUT] = { "context_cut", context_cut, PLAN_STATES, to_all_ranks, KEY_SHARD_GROUP },
+  [FEATURE_CLIENT_OPTIMIZER] = { "client_optimizer", client_optimizer, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
+  [FEATURE_OTHER_OPTIMIZER] = { "other_optimizer", other_optimizer, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
   [FEATURE_MUON_SETTINGS] = { "muon_settings", muon_settings, PLAN_STATES, to_usual_muon },
   [FEATURE_MOMENTUM] = { "momentum", momentum, PLAN_STATES, to_no_momentum },
-  [FEATURE_MUON] = { "muon", muon, PLAN_STATES, to_usual_optimizer },
+  [FEATURE_MUON] = { "muon", muon, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
   [FEATURE_STATE_FORMATS] = { "state_formats", state_formats, PLAN_STATES, to_usual_formats },
   [FEATURE_NARROW_REDUCTION] = { "narrow_reduction", narrow_reduction, PLAN_STATES, to_wide_reduction },
   [FEATURE_TENSOR_REDUCTION] = { "tensor_reduction", tensor_reduction, PLAN_STATES, to_usual_sums },
   [FEATURE_NO_SYNC] = { "no_sync", no_sync, PLAN_STATES, to_sync },
   [FEATURE_SECONDARY] = { "secondary", secondary, PLAN_STATES, to_one_copy },
   [FEATURE_TILING] = { "tiling", tiling, PLAN_STATES, to_whole_products },
-  [FEATURE_OPTIMIZER_ALONE] = { "optimizer_alone", optimizer_alone, PLAN_STATES, to_device },
+  [FEATURE_OPTIMIZER_ALONE] = { "optimizer_alone", optimizer_alone, PLAN_STATES, to_device, KEY_OFFLOAD },
   [FEATURE_SUB_GROUPS] = { "sub_groups", sub_groups, PLAN_STATES, to_one_group },
   [FEATURE_NVME_ACTIVATIONS] = { "nvme_activations", nvme_activations, PLAN_STATES, to_cpu },
 };
 
-gboolean plan_drop(Plan *plan, Feature feature)
+PlanKeyId feature_key(Feature feature)
 {
-  if (!features[feature].drop)
-    return FALSE;
-  features[feature].drop(plan);
-  return TRUE;
+  return features[feature].key;
 }
 
 gboolean plan_has_all(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion)
@@ -336,13 +335,42 @@ guint64 plan_excluded(const Plan *plan, const Model *model, const Cluster *clust
   return broken;
 }
 
-char *exclusion_text(const Exclusion *exclusion)
+gboolean plan_drop(Plan *plan, Feature feature)
 {
-  GString *text = g_string_new(features[exclusion->changed].name);
+  if (features[feature].drop)
+    features[feature].drop(plan);
+  return features[feature].drop != NULL;
+}
 
+/* ---- what is said of it ---- */
+
+/* "zero_stage: 1"; its own name where no one key says it. */
+static void say_feature(GString *text, const Subject *s, Feature feature)
+{
+  const PlanKey *key = features[feature].key ? plan_key_of(features[feature].key) : NULL;
+  const PlanFile file = plan_as_file(s->plan);
+  gboolean says = key && key->field.type != JSON_ANY;
+  int value = says ? G_STRUCT_MEMBER(int, &file, key->field.offset) : 0;
+
+  says = says && value >= key->field.min; /* else it follows from other keys */
+  if (!says)
+    g_string_append(text, features[feature].name);
+  else if (key->field.type == JSON_INT)
+    g_string_append_printf(text, "%s: %d", key->field.key, value);
+  else
+    g_string_append_printf(text, "%s: %s", key->field.key,
+                           key->field.names ? key->field.names[value] : value ? "true" : "false");
+}
+
+char *exclusion_text(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion)
+{
+  const Subject subject = { plan, model, cluster };
+  GString *text = g_string_new(NULL);
+
+  say_feature(text, &subject, exclusion->changed);
   for (guint64 left = exclusion->features; left; left &= left - 1)
     if (__builtin_ctzll(left) != (int)exclusion->changed)
-      g_string_append_printf(text, " with %s", features[__builtin_ctzll(left)].name);
+      say_feature(g_string_append(text, " with "), &subject, __builtin_ctzll(left));
   return g_string_free(text, FALSE);
 }
 

@@ -198,6 +198,12 @@ typedef struct {
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 
+/* The highest ZeRO stage that it runs on so many pipeline ranks. */
+static inline int framework_zero_max(const Framework *framework, int ranks)
+{
+  return ranks > 1 ? MIN(framework->zero_max, framework->zero_max_pipeline) : framework->zero_max;
+}
+
 /* The kernel that runs on a device where `asked` is. */
 static inline AttentionKernel framework_attention(const Framework *framework, AttentionKernel asked,
                                                   const Device *device)

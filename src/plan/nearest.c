@@ -99,6 +99,53 @@ void plan_compare_told(const Plan *plan, const Model *model, const ToldKey *told
   compare_plans(&(Comparison) { told, NULL, to }, plan, &usual);
 }
 
+/* ---- what changed on the way ---- */
+
+/* A key by all steps: what it was first and is at last, and why each changed it. */
+typedef struct {
+  char *key, *before, *after;
+  GString *reasons;
+} Change;
+
+static void clear_change(gpointer data)
+{
+  Change *change = data;
+
+  g_free(change->key);
+  g_free(change->before);
+  g_free(change->after);
+  g_string_free(change->reasons, TRUE);
+}
+
+static Change *change_of(GArray *changes, const char *key, const char *before)
+{
+  for (guint i = 0; i < changes->len; i++)
+    if (g_str_equal(g_array_index(changes, Change, i).key, key))
+      return &g_array_index(changes, Change, i);
+  const Change fresh = { g_strdup(key), g_strdup(before), NULL, g_string_new(NULL) };
+  g_array_append_val(changes, fresh);
+  return &g_array_index(changes, Change, changes->len - 1);
+}
+
+static void note_change(gpointer data, const char *key, const char *before, const char *after, const char *reason)
+{
+  Change *change = change_of(data, key, before);
+
+  g_free(change->after);
+  change->after = g_strdup(after);
+  if (reason && !strstr(change->reasons->str, reason))
+    g_string_append_printf(change->reasons, "%s%s", change->reasons->len > 0 ? "; " : "", reason);
+}
+
+/* Each key once, in the order in which they changed first. */
+static void tell_changes(const GArray *changes, const PlanListener *to)
+{
+  for (guint i = 0; i < changes->len; i++) {
+    const Change *c = &g_array_index(changes, Change, i);
+    to->changed(to->data, c->key, c->before, c->after, c->reasons->len > 0 ? c->reasons->str : NULL);
+  }
+}
+
 /* ---- what a rule leaves ---- */
 
 static void whole_sequences(Plan *p)
@@ -220,7 +267,7 @@ static gboolean mend_broken(Plan *p, const Framework *own, PlanRule rule)
     other_exchange(p, own);
     break;
   case RULE_ZERO:
-    plan_lower(p, MIN(p->zero, p->pp > 1 ? MIN(own->zero_max, own->zero_max_pipeline) : own->zero_max));
+    plan_lower(p, MIN(p->zero, framework_zero_max(own, p->pp)));
     break;
   case RULE_SHARD_GROUP:
     p->shard_group = 0;
@@ -316,6 +363,15 @@ static gboolean refuse_rule(const Way *w, PlanRule rule, const char *why, GError
   return refuse(rule == RULE_FAMILY && !g_str_has_prefix(why, "model ") ? family : why, error);
 }
 
+/* What `own` excludes, and nothing mends. */
+static gboolean refuse_excluded(const Way *w, const Exclusion *e, GError **error)
+{
+  g_autofree char *features = exclusion_text(w->plan, w->model, w->cluster, e);
+  g_autofree char *why = g_strdup_printf("%s: expected not both: %s", features, e->reason);
+
+  return refuse(why, error);
+}
+
 /* Mends the first rule of `own` that the plan breaks; `reason`: what the rule expects, newly allocated. */
 static gboolean mend_rule(const Way *w, char **reason, gboolean *done, GError **error)
 {
@@ -333,6 +389,51 @@ static gboolean mend_rule(const Way *w, char **reason, gboolean *done, GError **
   return TRUE;
 }
 
+static gboolean names_stage(const Exclusion *e)
+{
+  gboolean names = FALSE;
+
+  for (guint64 left = e->features; left; left &= left - 1)
+    names |= feature_key(__builtin_ctzll(left)) == KEY_ZERO;
+  return names;
+}
+
+static gboolean runs_stage(const Way *w, const Plan *p)
+{
+  gboolean runs = p->zero <= framework_zero_max(w->own, p->pp);
+
+  for (guint i = 0; i < w->own->excludes->len; i++) {
+    const Exclusion *e = &g_array_index(w->own->excludes, Exclusion, i);
+    runs &= !names_stage(e) || !plan_has_all(p, w->model, w->cluster, e);
+  }
+  return runs;
+}
+
+/* The nearest stage that the framework runs. */
+static gboolean other_stage(const Way *w)
+{
+  static const int nearest[][3] = { { 2, 3, 1 }, { 2, 3, 0 }, { 1, 3, 0 }, { 1, 2, 0 } };
+  Plan *p = w->plan;
+
+  for (int i = 0; i < 3; i++) {
+    Plan other = *p;
+    if (nearest[p->zero][i] < p->zero)
+      plan_lower(&other, nearest[p->zero][i]);
+    else
+      other.zero = nearest[p->zero][i];
+    if (runs_stage(w, &other)) {
+      *p = other;
+      return TRUE;
+    }
+  }
+  return FALSE;
+}
+
+static gboolean leave(const Way *w, Feature feature)
+{
+  return feature_key(feature) == KEY_ZERO ? other_stage(w) : plan_drop(w->plan, feature);
+}
+
 /* Changes what stands first in the way, or nothing: `done`. */
 static gboolean mend(const Way *w, char **reason, gboolean *done, GError **error)
 {
@@ -346,7 +447,7 @@ static gboolean mend(const Way *w, char **reason, gboolean *done, GError **error
     return mend_rule(w, reason, done, error);
   const Exclusion *first = &g_array_index(w->own->excludes, Exclusion, g_bit_nth_lsf(excluded, -1));
   *reason = g_strdup(first->reason);
-  return plan_drop(w->plan, first->changed) || refuse(first->reason, error);
+  return leave(w, first->changed) || refuse_excluded(w, first, error);
 }
 
 /* A framework as newer software of its engine runs it, where the plan is of such: what that can, it can. */
@@ -371,8 +472,11 @@ Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster,
   g_autofree Plan *nearest = g_memdup2(plan, sizeof *plan);
   const Framework with = as_new_as(own, plan->framework);
   const Way way = { nearest, model, cluster, &with };
+  g_autoptr(GArray) changes = g_array_new(FALSE, FALSE, sizeof(Change));
+  const PlanListener steps = { note_change, changes };
   gboolean done = FALSE;
 
+  g_array_set_clear_func(changes, clear_change);
   if (plan->products == PRODUCTS_FP8)
     nearest->fp8_recipe = plan_recipe(plan);
   for (int step = 0; !done; step++) {
@@ -384,7 +488,8 @@ Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster,
       refuse(reason ? reason : "no nearer plan that it runs", error);
       return NULL;
     }
-    plan_compare(&before, nearest, reason, listener);
+    plan_compare(&before, nearest, reason, &steps);
   }
+  tell_changes(changes, listener);
   return g_steal_pointer(&nearest);
 }

@@ -486,7 +486,7 @@ static gboolean check_zero(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
   const Framework *f = p->framework;
-  int most = p->pp > 1 ? MIN(f->zero_max, f->zero_max_pipeline) : f->zero_max;
+  int most = framework_zero_max(f, p->pp);
 
   if (p->zero > most)
     return broken(error, "zero_stage: %d: expected at most %d, which is what %s runs%s", p->zero, most, f->name,

@@ -1,31 +1,30 @@
 #include "search/excluded.h"
 
-/* The fixed value that makes a plan have a feature: `value`, or whatever is above it. */
+/* The fixed value of its key that makes a plan have a feature: `value`, or whatever is above it. */
 static const struct {
   Feature feature;
-  PlanKeyId key;
   int value;
   gboolean above;
 } asks[] = {
-  { FEATURE_TENSOR, KEY_TP, 1, TRUE },
-  { FEATURE_PIPELINE, KEY_PP, 1, TRUE },
-  { FEATURE_CONTEXT, KEY_CP, 1, TRUE },
-  { FEATURE_EXPERT_PARALLEL, KEY_EP, 1, TRUE },
-  { FEATURE_DIVIDED_EXPERT_BIASES, KEY_ETP, 1, TRUE },
-  { FEATURE_SEQUENCE_PARALLEL, KEY_SEQUENCE_PARALLEL, 1, FALSE },
-  { FEATURE_WHOLE_ROWS, KEY_SEQUENCE_PARALLEL, 0, FALSE },
-  { FEATURE_SELECTIVE, KEY_RECOMPUTE, RECOMPUTE_SELECTIVE, FALSE },
-  { FEATURE_RECOMPUTE_BLOCK, KEY_RECOMPUTE_LAYERS, -1, TRUE },
-  { FEATURE_ZERO_0, KEY_ZERO, 0, FALSE },
-  { FEATURE_ZERO_1, KEY_ZERO, 1, FALSE },
-  { FEATURE_ZERO_2, KEY_ZERO, 2, FALSE },
-  { FEATURE_ZERO_3, KEY_ZERO, 3, FALSE },
-  { FEATURE_SHARD_GROUP, KEY_SHARD_GROUP, 0, TRUE },
-  { FEATURE_CONTEXT_CUT, KEY_SHARD_GROUP, 0, TRUE },
-  { FEATURE_OPTIMIZER_ALONE, KEY_OFFLOAD, 1, FALSE },
-  { FEATURE_CLIENT_OPTIMIZER, KEY_OPTIMIZER, OPTIMIZER_SGD, TRUE },
-  { FEATURE_OTHER_OPTIMIZER, KEY_OPTIMIZER, OPTIMIZER_ADAMW, TRUE },
-  { FEATURE_MUON, KEY_OPTIMIZER, OPTIMIZER_MUON, FALSE },
+  { FEATURE_TENSOR, 1, TRUE },
+  { FEATURE_PIPELINE, 1, TRUE },
+  { FEATURE_CONTEXT, 1, TRUE },
+  { FEATURE_EXPERT_PARALLEL, 1, TRUE },
+  { FEATURE_DIVIDED_EXPERT_BIASES, 1, TRUE },
+  { FEATURE_SEQUENCE_PARALLEL, 1, FALSE },
+  { FEATURE_WHOLE_ROWS, 0, FALSE },
+  { FEATURE_SELECTIVE, RECOMPUTE_SELECTIVE, FALSE },
+  { FEATURE_RECOMPUTE_BLOCK, -1, TRUE },
+  { FEATURE_ZERO_0, 0, FALSE },
+  { FEATURE_ZERO_1, 1, FALSE },
+  { FEATURE_ZERO_2, 2, FALSE },
+  { FEATURE_ZERO_3, 3, FALSE },
+  { FEATURE_SHARD_GROUP, 0, TRUE },
+  { FEATURE_CONTEXT_CUT, 0, TRUE },
+  { FEATURE_OPTIMIZER_ALONE, 1, FALSE },
+  { FEATURE_CLIENT_OPTIMIZER, OPTIMIZER_SGD, TRUE },
+  { FEATURE_OTHER_OPTIMIZER, OPTIMIZER_ADAMW, TRUE },
+  { FEATURE_MUON, OPTIMIZER_MUON, FALSE },
 };
 
 static guint64 fixed_features(const Fixed *fixed)
@@ -33,7 +32,7 @@ static guint64 fixed_features(const Fixed *fixed)
   guint64 features = 0;
 
   for (gsize i = 0; i < G_N_ELEMENTS(asks); i++) {
-    int value = fixed->value[asks[i].key];
+    int value = fixed->value[feature_key(asks[i].feature)];
     if (asks[i].above ? value > asks[i].value : value == asks[i].value)
       features |= G_GUINT64_CONSTANT(1) << asks[i].feature;
   }
