@@ -349,7 +349,8 @@ START_TEST(recipes_have_rules)
   planned_refuse(&f, RULE_PRECISION, "plan: fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster dgx has "
                                      "none");
   f.plan.fp8_recipe = FP8_TENSORWISE;
-  planned_refuse(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected one that megatron-core runs");
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected delayed, current, blockwise or "
+                                     "mxfp8 with megatron-core");
   plan_set_format(&f.plan, DTYPE_BF16);
   planned_refuse(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected nothing under precision bf16");
   planned_clear(&f);

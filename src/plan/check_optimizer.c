@@ -83,6 +83,23 @@ static gboolean scales_blocks(const Cluster *c)
   return c->n_types > 0 || c->device.peak_flops_per_s[DTYPE_FP4] > 0;
 }
 
+/* Of fp8: "delayed, current or mxfp8". */
+static char *recipes_of(const Framework *f)
+{
+  GString *text = g_string_new(NULL);
+  int last = FP8_NONE;
+
+  for (int recipe = FP8_DELAYED; recipe < FP8_NVFP4; recipe++) {
+    if (recipe != (int)f->fp8 && !(f->fp8_recipes >> recipe & 1))
+      continue;
+    if (last)
+      g_string_append_printf(text, "%s%s", text->len > 0 ? ", " : "", fp8_recipe_names[last]);
+    last = recipe;
+  }
+  g_string_append_printf(text, "%s%s", text->len > 0 ? " or " : "", fp8_recipe_names[last]);
+  return g_string_free(text, FALSE);
+}
+
 static gboolean check_recipe(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -97,8 +114,10 @@ static gboolean check_recipe(const Subject *s, GError **error)
     return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe", f->name);
   if (p->products == PRODUCTS_FP4 && !(f->fp8_recipes >> FP8_NVFP4 & 1))
     return broken(error, "precision: \"fp4\": expected bf16, fp16 or fp32, %s has no fp4 recipe", f->name);
-  if (p->fp8_recipe && p->fp8_recipe != f->fp8 && !(f->fp8_recipes >> p->fp8_recipe & 1))
-    return broken(error, "fp8_recipe: \"%s\": expected one that %s runs", fp8_recipe_names[p->fp8_recipe], f->name);
+  if (p->fp8_recipe && p->fp8_recipe != f->fp8 && !(f->fp8_recipes >> p->fp8_recipe & 1)) {
+    g_autofree char *recipes = error ? recipes_of(f) : NULL;
+    return broken(error, "fp8_recipe: \"%s\": expected %s with %s", fp8_recipe_names[p->fp8_recipe], recipes, f->name);
+  }
   if (plan_recipe(p) == FP8_MXFP8 && !scales_blocks(s->cluster))
     return broken(error, "fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster %s has none",
                   s->cluster->name);

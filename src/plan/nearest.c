@@ -217,7 +217,7 @@ static void other_precision(Plan *p, const Framework *own)
 {
   gboolean casts = p->products == PRODUCTS_FP8 && own->fp8 != FP8_NONE;
 
-  p->fp8_recipe = FP8_NONE;
+  p->fp8_recipe = casts ? own->fp8 : FP8_NONE;
   p->products = casts ? PRODUCTS_FP8 : PRODUCTS_PLAIN;
 }
 
