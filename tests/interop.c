@@ -122,6 +122,8 @@ static char *jax_plan_text(GRand *rand)
   g_string_append_printf(text, ", \"global_batch_size\": %d, %s", dp << (2 + pick(rand, 4)), recompute);
   if (tp > 1 && pick(rand, 4))
     g_string_append(text, ", \"sequence_parallel\": true");
+  if (pick(rand, 4) == 0)
+    g_string_append(text, ", \"attention\": \"unfused\"");
   return g_string_free(text, FALSE);
 }
 
@@ -260,6 +262,15 @@ static void put_recompute(const Layout *l, JsonWriter *w)
   json_close_line(w, ']');
 }
 
+static void put_attention(const Drawn *d, const Layout *l, JsonWriter *w)
+{
+  const PassLayout *p = &l->passes;
+  AttentionKernel kernel = framework_attention(p->framework, p->attention, &d->cluster->device);
+
+  json_put_bool(w, "fused_attention", kernel != ATTENTION_UNFUSED);
+  json_put_string(w, "products", dtype_names[formats_product(&p->formats)]);
+}
+
 static void put_states(const Layout *l, JsonWriter *w)
 {
   const StateLayout *s = &l->states[0];
@@ -320,6 +331,7 @@ void interop_meaning(const Drawn *d, JsonWriter *w)
   put_degrees(&l, w);
   put_stages(&l, d->model, w);
   put_recompute(&l, w);
+  put_attention(d, &l, w);
   put_states(&l, w);
   put_model(d->model, w);
 }

@@ -31,6 +31,15 @@ static void refuses(const Case *c, const char *message)
   test_error(&error, TDP_ERROR_INFEASIBLE, message);
 }
 
+/* One line is lost, which starts and ends so. */
+static void loses_one(const Case *c, const char *start, const char *end)
+{
+  g_autofree char *losses = lost(c, "maxtext");
+
+  ck_assert_msg(g_str_has_prefix(losses, start) && g_str_has_suffix(losses, end) &&
+                strchr(losses, '\n') == losses + strlen(losses) - 1, "%s", losses);
+}
+
 /* The first ranks fill a node: of an axis over its edge a part is inside. */
 START_TEST(degrees_lie_as_ranks_do)
 {
@@ -177,6 +186,43 @@ START_TEST(formats)
 }
 END_TEST
 
+/* cuDNN's kernel takes 16 bits; XLA makes products of fp32 in tf32 unless it is told otherwise. */
+START_TEST(kernels_by_format)
+{
+  Case c = own_case("llama-3.1-8b", 8);
+
+  plan_set_format(&c.plan, DTYPE_FP32);
+  loses_one(&c, "attention: flash3: cuDNN's fused attention takes 16 bits ", ", written as unfused\n");
+  has(&c, "maxtext", "attention: dot_product\n");
+  c.plan.attention = ATTENTION_EFFICIENT;
+  loses_one(&c, "attention: efficient: cuDNN's fused attention takes 16 bits ", ", written as unfused\n");
+  c.plan.attention = ATTENTION_UNFUSED;
+  test_text(lost(&c, "maxtext"), "");
+  has(&c, "maxtext", "dtype: float32\nweight_dtype: float32\ngrad_dtype: float32\nmatmul_precision: highest\n");
+  g_autofree char *whole = launch_line(exporter_find("maxtext"), c.model, c.cluster, &c.plan, NULL);
+  ck_assert_ptr_nonnull(strstr(whole, " JAX_DEFAULT_MATMUL_PRECISION=highest python3 "));
+  plan_set_format(&c.plan, DTYPE_TF32);
+  test_text(lost(&c, "maxtext"), "");
+  has(&c, "maxtext", "grad_dtype: float32\nmatmul_precision: high\n");
+  has_not(&c, "maxtext", "torch");
+  g_autofree char *cut = launch_line(exporter_find("maxtext"), c.model, c.cluster, &c.plan, NULL);
+  ck_assert_ptr_null(strstr(cut, "JAX_DEFAULT"));
+  plan_set_format(&c.plan, DTYPE_BF16);
+  test_text(lost(&c, "maxtext"), "");
+  has(&c, "maxtext", "attention: dot_product\n");
+  c.plan.recompute = RECOMPUTE_SELECTIVE;
+  c.plan.scope.modules = 1u << MODULE_LAYERNORM;
+  loses_one(&c, "recompute_modules: [\"layernorm\"]: checkpoint policies keep tensors by name, and scores have none ",
+            ", written as [\"core_attn\",\"layernorm\"]\n");
+  has_not(&c, "maxtext", "context: device");
+  c.plan.attention = ATTENTION_FLASH3;
+  test_text(lost(&c, "maxtext"), "");
+  c.plan.attention = ATTENTION_EFFICIENT;
+  loses_one(&c, "attention: efficient: ", ", written as flash\n");
+  own_clear(&c);
+}
+END_TEST
+
 /* A device's batch is a fraction that gives the whole number again when it is cut. */
 START_TEST(batches_of_fractions)
 {
@@ -192,4 +238,4 @@ END_TEST
 
 TEST_MAIN("export to MaxText", degrees_lie_as_ranks_do, states_are_divided, remat_names_what_is_kept,
           experts_lie_beside_shards, shards_divide_widths,
-          models_by_name_or_sizes, formats, batches_of_fractions)
+          models_by_name_or_sizes, formats, kernels_by_format, batches_of_fractions)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/drawn.h"
+#include "plan/excludes.h"
 
 #define SEQ_USUAL 8192 /* tokens, up to which the longest sequence of a model is taken without a word */
 
@@ -162,9 +163,7 @@ static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
   plan_set_format(&p->base, format);
   if (!read_adapter(p, o, error))
     return FALSE;
-  AttentionKernel kernel;
-  if (framework_attention_on(p->framework, p->base.attention, p->cluster, &kernel))
-    p->base.attention = kernel;
+  plan_settle_attention(&p->base, p->model, p->cluster);
   p->base.gpus = p->cluster->devices;
   if (!p->model->global_batch_size && o->global_batch <= 0)
     p->base.global_batch = p->base.gpus;

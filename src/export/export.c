@@ -387,8 +387,9 @@ static gboolean to_target(Export *e, GError **error)
 /* What a prediction takes for granted, and no tool is told. */
 static void note_assumptions(Export *e)
 {
-  if (e->layout.passes.formats.products == PRODUCTS_TF32)
-    export_note(e, "precision: tf32: the script sets torch.set_float32_matmul_precision(\"high\")");
+  if (e->layout.passes.formats.products == PRODUCTS_TF32 && !e->exporter->tells_tf32)
+    export_note(e, "precision: tf32: not in the file: what trains has to call "
+                   "torch.set_float32_matmul_precision(\"high\")");
   if (e->layout.expert_load > 1)
     export_note(e, "moe_load_imbalance: %g: what the prediction takes experts' loads to be, no setting",
                 e->layout.expert_load);

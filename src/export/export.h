@@ -34,6 +34,7 @@ typedef struct Exporter {
   const char *extension;  /* of its files: "sh" */
   const char *first_line; /* NULL if there is none */
   gboolean comments;      /* "#" starts a comment */
+  gboolean tells_tf32;    /* its file says whether products of fp32 are in tf32; else that is PyTorch's, for the caller */
   gboolean adapters;      /* it writes the adapter, or nothing that has to do with weights; else that is lost */
   const struct Exporter *adapting; /* another for plans with an adapter, of the same engine; NULL: itself or none */
   const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */

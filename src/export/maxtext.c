@@ -120,6 +120,8 @@ static void put_formats(Export *e, GString *text)
                 adds ? " where a step has several passes" : "");
   g_string_append_printf(text, "dtype: %s\nweight_dtype: float32\ngrad_dtype: float32\n",
                          precision_names[f->precision]);
+  if (f->precision == DTYPE_FP32) /* XLA's default is tf32 where there is any */
+    g_string_append_printf(text, "matmul_precision: %s\n", f->products == PRODUCTS_TF32 ? "high" : "highest");
   if (quantizations[recipe])
     g_string_append_printf(text, "quantization: %s\n", quantizations[recipe]);
 }
@@ -129,8 +131,10 @@ static void put_kernels(Export *e, GString *text)
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adamw", [OPTIMIZER_ADAMW] = "adamw",
                                                      [OPTIMIZER_SGD] = "sgd"};
   const PassLayout *p = &e->layout.passes;
+  AttentionKernel kernel = framework_attention(p->framework, p->attention, &e->cluster->device);
 
-  g_string_append(text, "attention: cudnn_flash_te\npacking: false\n");
+  g_string_append_printf(text, "attention: %s\npacking: false\n",
+                         kernel == ATTENTION_UNFUSED ? "dot_product" : "cudnn_flash_te");
   if (p->cp > 1)
     g_string_append_printf(text, "context_parallel_strategy: %s\ncontext_parallel_load_balance: true\n",
                            p->context == CONTEXT_RING ? "ring" : "all_gather");
@@ -157,7 +161,11 @@ static void put_flags(const Export *e, GString *line)
 
 static void launch(Export *e, const char *file, GString *line)
 {
+  const Formats *f = &e->layout.passes.formats;
+
   put_flags(e, line);
+  if (f->precision == DTYPE_FP32 && f->products != PRODUCTS_TF32) /* of products that matmul_precision does not reach */
+    export_words(line, "JAX_DEFAULT_MATMUL_PRECISION=highest");
   if (e->nodes > 1)
     export_words(line, "NNODES=%d NODE_RANK=\"$NODE_RANK\" JAX_COORDINATOR_IP=\"$MASTER_ADDR\" "
                        "JAX_COORDINATOR_PORT=29500", e->nodes);
@@ -191,6 +199,7 @@ const Exporter exporter_maxtext = {
   .target = "MaxText of 2026-08",
   .extension = "yml",
   .comments = TRUE,
+  .tells_tf32 = TRUE,
   .framework = "maxtext-2026",
   .render = render,
   .launch = launch,

@@ -20,4 +20,7 @@ PlanKeyId feature_key(Feature feature);
  * each framework has its own of. */
 gboolean plan_drop(Plan *plan, Feature feature);
 
+/* Has a plan that is to be searched from take the kernel that its framework runs in its format on the cluster. */
+void plan_settle_attention(Plan *plan, const Model *model, const Cluster *cluster);
+
 #endif

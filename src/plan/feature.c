@@ -29,6 +29,25 @@ static gboolean other_attention(const Subject *s)
   return !s->model->sparse && p->attention != ATTENTION_FLASH && p->attention != f->attention && !chosen;
 }
 
+/* That runs: where the nodes differ, the one that is asked for. */
+static AttentionKernel kernel_of(const Subject *s)
+{
+  const Plan *p = s->plan;
+  AttentionKernel kernel;
+
+  return framework_attention_on(p->framework, p->attention, s->cluster, &kernel) ? kernel : p->attention;
+}
+
+static gboolean other_fused_attention(const Subject *s)
+{
+  return other_attention(s) && kernel_of(s) != ATTENTION_UNFUSED;
+}
+
+static gboolean fused_fp32(const Subject *s)
+{
+  return s->plan->precision == DTYPE_FP32 && kernel_of(s) != ATTENTION_UNFUSED;
+}
+
 static gboolean sequence_parallel(const Subject *s) { return s->plan->sequence_parallel; }
 static gboolean whole_rows(const Subject *s) { return s->plan->tp > 1 && !s->plan->sequence_parallel; }
 static gboolean selective(const Subject *s) { return s->plan->recompute == RECOMPUTE_SELECTIVE; }
@@ -96,6 +115,15 @@ static gboolean kept_activations(const Subject *s)
   const guint again = 1u << MODULE_MOE | 1u << MODULE_MOE_ACT;
 
   return selective(s) && experts(s) && !(recompute_modules(&s->plan->scope) & again);
+}
+
+/* Of separate kernels. */
+static gboolean kept_scores(const Subject *s)
+{
+  const Plan *p = s->plan;
+  gboolean again = selective(s) && recompute_modules(&p->scope) >> MODULE_CORE_ATTN & 1;
+
+  return p->recompute != RECOMPUTE_FULL && !again && kernel_of(s) == ATTENTION_UNFUSED;
 }
 
 static gboolean shared_overlap(const Subject *s) { return s->plan->overlap.experts; }
@@ -182,6 +210,7 @@ static gboolean nvme_activations(const Subject *s)
 static void to_bf16(Plan *p) { p->precision = DTYPE_BF16; }
 static void to_fp32(Plan *p) { plan_set_format(p, DTYPE_FP32); }
 static void to_flash(Plan *p) { p->attention = ATTENTION_FLASH; }
+static void to_unfused(Plan *p) { p->attention = ATTENTION_UNFUSED; }
 static void to_whole_rows(Plan *p) { p->sequence_parallel = FALSE; }
 static void to_divided_rows(Plan *p) { p->sequence_parallel = TRUE; }
 static void to_all_layers(Plan *p) { p->scope = (RecomputeScope) { .modules = p->scope.modules }; }
@@ -227,13 +256,16 @@ static void leave_modules(Plan *p, guint modules)
     to_no_recompute(p);
 }
 
-static void to_norms_again(Plan *p)
+static void make_again(Plan *p, RecomputeModule module)
 {
   guint before = p->recompute == RECOMPUTE_SELECTIVE ? recompute_modules(&p->scope) : 0;
 
   p->recompute = RECOMPUTE_SELECTIVE;
-  p->scope = (RecomputeScope) { .modules = before | 1u << MODULE_LAYERNORM };
+  p->scope = (RecomputeScope) { .modules = before | 1u << module };
 }
+
+static void to_norms_again(Plan *p) { make_again(p, MODULE_LAYERNORM); }
+static void to_scores_again(Plan *p) { make_again(p, MODULE_CORE_ATTN); }
 
 static void to_activations_again(Plan *p)
 {
@@ -276,10 +308,13 @@ static const struct {
   [FEATURE_UNSHARED_16_BIT] = { "unshared_16_bit", unshared, PLAN_DEGREES, to_fp32 },
   [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
   [FEATURE_DELAYED_SCALING] = { "delayed_scaling", delayed_scaling, PLAN_DEGREES, NULL },
+  [FEATURE_FUSED_FP32] = { "fused_attention_in_fp32", fused_fp32, PLAN_DEGREES, to_unfused },
+  [FEATURE_OTHER_FUSED] = { "other_fused_attention", other_fused_attention, PLAN_DEGREES, to_flash },
   [FEATURE_SHARED_OVERLAP] = { "shared_expert_overlap", shared_overlap, PLAN_DEGREES, to_shared_apart },
   [FEATURE_OUTPUTS_AGAIN] = { "recomputed_outputs", outputs_again, PLAN_PASSES, to_kept_outputs },
   [FEATURE_SHARED_AGAIN] = { "recomputed_shared_experts", shared_again, PLAN_PASSES, to_kept_shared },
   [FEATURE_KEPT_NORMS] = { "kept_norms", kept_norms, PLAN_PASSES, to_norms_again },
+  [FEATURE_KEPT_SCORES] = { "kept_scores", kept_scores, PLAN_PASSES, to_scores_again },
   [FEATURE_KEPT_ACTIVATIONS] = { "kept_activations", kept_activations, PLAN_PASSES, to_activations_again },
   [FEATURE_SPLIT_RANK] = { "split_rank", split_rank, PLAN_SCHEDULE, to_cut_by_layers },
   [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows,
@@ -372,6 +407,17 @@ char *exclusion_text(const Plan *plan, const Model *model, const Cluster *cluste
     if (__builtin_ctzll(left) != (int)exclusion->changed)
       say_feature(g_string_append(text, " with "), &subject, __builtin_ctzll(left));
   return g_string_free(text, FALSE);
+}
+
+void plan_settle_attention(Plan *plan, const Model *model, const Cluster *cluster)
+{
+  const Subject subject = { plan, model, cluster };
+  const GArray *excludes = plan->framework->excludes;
+
+  plan->attention = kernel_of(&subject);
+  for (guint i = 0; excludes && i < excludes->len; i++)
+    if (g_array_index(excludes, Exclusion, i).changed == FEATURE_FUSED_FP32 && fused_fp32(&subject))
+      to_unfused(plan);
 }
 
 /* ---- files ---- */

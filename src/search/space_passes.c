@@ -18,6 +18,8 @@ ModuleSets space_module_sets(const Model *model, const Cluster *cluster, const P
   sets.always = kept != 0;
   plan.recompute = RECOMPUTE_SELECTIVE;
   guint64 excluded = plan_excluded(&plan, model, cluster, f);
+  /* what is excluded only until the core is made again: it is part of all sets */
+  plan.scope.modules = kept & ~excluded ? 1u << MODULE_CORE_ATTN : 0;
   kept |= excluded & ~full;
   for (int i = 0; i < f->n_recompute_modules; i++) {
     guint before = plan.scope.modules, module = 1u << f->recompute_modules[i];

@@ -91,6 +91,16 @@ def recompute(config, asked):
     return {"recompute": "selective", "recompute_method": "none", "recompute_layers": 0, "recompute_modules": modules}
 
 
+def kernels(config, launch):
+    """cuDNN's kernels take 16 bits. What JAX makes products of fp32 in, in MaxText's layers and elsewhere."""
+    wide, precision = config.dtype.name == "float32", config.matmul_precision.value
+    assert config.attention in (("dot_product",) if wide else ("cudnn_flash_te", "dot_product")), config.attention
+    assert precision in (("high", "highest") if wide else ("default",)), precision
+    assert ("JAX_DEFAULT_MATMUL_PRECISION=highest" in launch) == (precision == "highest")
+    narrow = {"": DTYPES[config.dtype.name], "te_nvfp4": "fp4"}.get(config.quantization or "", "fp8")
+    return {"fused_attention": config.attention == "cudnn_flash_te", "products": "tf32" if precision == "high" else narrow}
+
+
 def model(config):
     experts, learned = config.num_experts > 1, config.trainable_position_size > 0
     return {
@@ -119,7 +129,7 @@ def resolve(export, plan):
     micro, repeats = (config.num_pipeline_microbatches, config.num_pipeline_repeats) if pp > 1 else (1, 1)
     divided = mesh["fsdp"] * cp * ep > 1
     assert config.micro_batch_size_to_train_on % (micro * dp) == 0
-    assert config.attention == "cudnn_flash_te" and not config.packing and config.weight_dtype == "float32"
+    assert not config.packing and config.weight_dtype == "float32"
     found = {
         "world": math.prod(mesh.values()), "tp": tp, "pp": pp, "vpp": repeats, "cp": cp, "dp": dp, "ep": ep,
         "micro_batch": config.micro_batch_size_to_train_on // (micro * dp),
@@ -138,6 +148,7 @@ def resolve(export, plan):
     }
     if ep > 1:
         found["etp"] = tp
+    found.update(kernels(config, launch))
     found.update(recompute(config, plan["meaning"]["recompute_modules"]))
     found.update(model(config))
     return found

@@ -17,7 +17,7 @@ KEYS = {
     "schedule": "pipeline_schedule", "stages": "layer_split", "recompute": "recompute_granularity",
     "recompute_layers": "recompute_num_layers", "zero": "zero_stage", "copies": "shard_group_size",
     "overlap_gradients": "overlap", "overlap_parameters": "overlap", "overlap_pipeline": "overlap",
-    "momentum": "sgd_momentum", "offload_optimizer": "offload", "gradients_fp32": "framework",
+    "fused_attention": "attention", "products": "precision", "momentum": "sgd_momentum", "offload_optimizer": "offload", "gradients_fp32": "framework",
     "rotary_base": "model", "norm_epsilon": "model", "balance_loss": "model", "vocab": "model", "tied": "model",
     "layers": "model", "hidden": "model", "heads": "model", "kv_heads": "model", "ffn": "model", "experts": "model",
     "experts_per_token": "model", "expert_ffn": "model", "dropout": "model", "rmsnorm": "model", "mtp": "model",
