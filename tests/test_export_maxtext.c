@@ -23,12 +23,14 @@ static void own_clear(Case *c)
   case_clear(c);
 }
 
-static void refuses(const Case *c, const char *message)
+/* By a line that starts so; behind it the framework's file says why. */
+static void refuses(const Case *c, const char *start)
 {
-  GError *error = NULL;
+  g_autoptr(GError) error = NULL;
 
   ck_assert_ptr_null(export_plan(exporter_find("maxtext"), c->model, c->cluster, &c->plan, NULL, &error));
-  test_error(&error, TDP_ERROR_INFEASIBLE, message);
+  ck_assert_int_eq(error->code, TDP_ERROR_INFEASIBLE);
+  ck_assert_msg(g_str_has_prefix(error->message, start), "%s", error->message);
 }
 
 /* One line is lost, which starts and ends so. */
@@ -64,8 +66,36 @@ START_TEST(degrees_lie_as_ranks_do)
                      "ici_context_parallelism: 2\ndcn_context_parallelism: 2\n");
   has(&c, "maxtext", "ici_fsdp_parallelism: 1\ndcn_fsdp_parallelism: 4\n");
   c.plan = staged;
-  c.plan.global_batch = 8;
-  refuses(&c, "maxtext: 2 micro-batches: expected a multiple of pipeline_model_parallel_size 4");
+  c.plan.global_batch = 24;
+  refuses(&c, "maxtext: pipeline_model_parallel_size: 4, 6 micro-batches: expected a multiple of the stages: ");
+  own_clear(&c);
+}
+END_TEST
+
+/* The first degrees fill a node, or go on in whole nodes. */
+START_TEST(degrees_fill_nodes)
+{
+  static const struct { int tp, cp, dp, pp; gboolean fill; } degrees[] = {
+    { 1, 1, 24, 1, TRUE }, { 2, 1, 12, 1, TRUE }, { 2, 1, 4, 3, TRUE }, { 1, 1, 8, 3, TRUE }, { 4, 2, 3, 1, TRUE },
+    { 1, 1, 6, 4, FALSE }, { 2, 1, 6, 2, FALSE }, { 4, 1, 3, 2, FALSE }, { 1, 1, 12, 2, FALSE },
+  };
+  Case c = own_case("qwen3-8b", 24); /* 36 layers, hidden 4096 */
+
+  for (gsize i = 0; i < G_N_ELEMENTS(degrees); i++) {
+    c.plan.tp = degrees[i].tp;
+    c.plan.sequence_parallel = c.plan.tp > 1;
+    c.plan.cp = degrees[i].cp;
+    c.plan.dp = degrees[i].dp;
+    c.plan.pp = degrees[i].pp;
+    c.plan.global_batch = c.plan.dp * c.plan.pp;
+    c.plan.zero = c.plan.cp > 1 ? 3 : 0;
+    c.plan.shard_group = c.plan.cp > 1 ? 2 : 0;
+    plan_set_schedule(&c.plan, schedule_find("gpipe"), 1);
+    if (degrees[i].fill)
+      test_text(lost(&c, "maxtext"), "");
+    else
+      refuses(&c, "maxtext: tensor_model_parallel_size: ");
+  }
   own_clear(&c);
 }
 END_TEST
@@ -85,6 +115,14 @@ START_TEST(states_are_divided)
   c.plan.zero = 2;
   g_autofree char *losses = lost(&c, "maxtext");
   ck_assert(g_str_has_prefix(losses, "zero_stage: 2: shard_optimizer_over_data divides optimizer states "));
+  c.plan.cp = 2;
+  c.plan.dp = 16;
+  for (c.plan.zero = 0; c.plan.zero < 3; c.plan.zero++) {
+    g_autofree char *start = g_strdup_printf("zero_stage: %d: ", c.plan.zero);
+    loses_one(&c, start, ", written as 3\n");
+    has(&c, "maxtext", "ici_context_parallelism: 2\n");
+    has(&c, "maxtext", "shard_optimizer_over_data: false\n");
+  }
   own_clear(&c);
 }
 END_TEST
@@ -119,9 +157,15 @@ START_TEST(experts_lie_beside_shards)
   has(&c, "maxtext", "ici_expert_parallelism: 8\ndcn_expert_parallelism: 1\nici_fsdp_parallelism: 1\n"
                      "dcn_fsdp_parallelism: 4\n");
   c.plan.recompute = RECOMPUTE_SELECTIVE;
-  g_autofree char *once = lost(&c, "maxtext");
-  ck_assert_msg(g_str_has_prefix(once, "recompute_modules: checkpoint ") && strchr(once, '\n')[1] == '\0' &&
-                g_str_has_suffix(once, "written as [\"core_attn\",\"layernorm\",\"moe_act\"]\n"), "%s", once);
+  for (c.plan.zero = 0; c.plan.zero < 2; c.plan.zero++) {
+    g_autofree char *start = g_strdup_printf("zero_stage: %d: ranks of the axis expert divide weights ", c.plan.zero);
+    c.plan.recompute = RECOMPUTE_FULL;
+    loses_one(&c, start, ", written as 3\n");
+  }
+  c.plan.zero = 3;
+  c.plan.recompute = RECOMPUTE_SELECTIVE;
+  loses_one(&c, "recompute_modules: checkpoint policies keep tensors by name, and outputs of norms have none ",
+            "written as [\"core_attn\",\"layernorm\",\"moe_act\"]\n");
   c.plan.scope.modules = 1u << MODULE_LAYERNORM;
   test_text(lost(&c, "maxtext"), "recompute_modules: [\"layernorm\"]: checkpoint policies keep tensors by name, and "
                                  "outputs of experts' activations have none (layers/moe.py), written as "
@@ -131,8 +175,13 @@ START_TEST(experts_lie_beside_shards)
   has(&c, "maxtext", "moe_mlpwi_0: device\nmoe_mlpwi_1: device\nmoe_mlpwo: device\n");
   c.plan.cp = 2;
   c.plan.dp = 16;
-  refuses(&c, "maxtext: expert_model_parallel_size: 8 with context_parallel_size: 2: expected not both: the axes expert "
-              "and context are apart: ranks that share a sequence share experts");
+  refuses(&c, "maxtext: expert_model_parallel_size: 8 with context_parallel_size: 2: expected not both: the axes ");
+  c.plan.cp = c.plan.ep = 1;
+  c.plan.dp = 32;
+  plan_set_format(&c.plan, DTYPE_FP8);
+  g_autofree char *losses = lost(&c, "maxtext");
+  ck_assert_msg(g_str_has_prefix(losses, "precision: fp8: sparse_matmul "), "%s", losses);
+  has_not(&c, "maxtext", "\nquantization:");
   own_clear(&c);
 }
 END_TEST
@@ -143,7 +192,18 @@ START_TEST(shards_divide_widths)
   test_text(lost(&c, "maxtext"), "");
   own_clear(&c);
   c = own_case("gpt2-xl", 128);
-  refuses(&c, "maxtext: expected degrees of which the first fill nodes of 8 GPUs, and shards that divide hidden 1600");
+  refuses(&c, "maxtext: zero_stage: 3 over 128 ranks, hidden 1600: expected ranks that divide it: ");
+  c.plan.zero = 1;
+  refuses(&c, "maxtext: zero_stage: 1 over 128 ranks, hidden 1600: expected ranks that divide it: ");
+  c.plan.zero = 0;
+  test_text(lost(&c, "maxtext"), "");
+  c.plan.zero = 3;
+  c.plan.shard_group = 64;
+  test_text(lost(&c, "maxtext"), "");
+  c.plan.cp = 2;
+  c.plan.dp = 64;
+  c.plan.shard_group = 0;
+  refuses(&c, "maxtext: zero_stage: 3 over 128 ranks, hidden 1600: expected ranks that divide it: ");
   own_clear(&c);
 }
 END_TEST
@@ -169,19 +229,58 @@ END_TEST
 START_TEST(formats)
 {
   Case c = own_case("llama-3.1-8b", 8);
+  has(&c, "maxtext", "attention: cudnn_flash_te\n");
+  has_not(&c, "maxtext", "\nquantization:");
+  has_not(&c, "maxtext", "matmul_precision");
   plan_set_format(&c.plan, DTYPE_FP8);
+  has(&c, "maxtext", "quantization: te_fp8_currentscaling\n");
   c.plan.global_batch = 8;
+  c.plan.fp8_recipe = FP8_DELAYED;
+  test_text(lost(&c, "maxtext"), "");
   has(&c, "maxtext", "quantization: fp8\n");
   c.plan.global_batch = 16;
-  test_text(lost(&c, "maxtext"), "fp8_recipe: delayed: not in MaxText of 2026-08 where a step has several passes, "
-                                 "written as current\n");
-  c.plan.fp8_recipe = FP8_CURRENT;
+  loses_one(&c, "fp8_recipe: delayed: fp8 and te_fp8_delayedscaling are refused ", ", written as current\n");
   has(&c, "maxtext", "quantization: te_fp8_currentscaling\n");
+  c.plan.fp8_recipe = FP8_CURRENT;
   test_text(lost(&c, "maxtext"), "");
   c.plan.overlap.parameters = FALSE;
   g_autofree char *line = launch_line(exporter_find("maxtext"), c.model, c.cluster, &c.plan, "a b.yml");
   ck_assert_msg(!strstr(line, "all_gather") && strstr(line, "--xla_gpu_pipeline_reduce_scatter=on") &&
                 g_str_has_suffix(line, "python3 -m maxtext.trainers.pre_train.train 'a b.yml'"), "%s", line);
+  own_clear(&c);
+}
+END_TEST
+
+/* One list: what the framework runs is written as it is, and of what it does not the recipe that is written is named. */
+START_TEST(recipes)
+{
+  static const char *const names[FP8_COUNT] = { [FP8_DELAYED] = "fp8", [FP8_CURRENT] = "te_fp8_currentscaling",
+                                                [FP8_MXFP8] = "te_mxfp8" };
+  Case c = own_case("llama-3.1-8b", 8);
+  const Framework *own = c.plan.framework;
+  g_autoptr(Framework) tao = fixture_framework("torchtitan"), core = fixture_framework("megatron-core");
+
+  cluster_free(c.cluster);
+  c.cluster = fixture_cluster("hgx-b200", 8);
+  c.plan.global_batch = 8;
+  c.plan.attention = ATTENTION_FLASH;
+  plan_set_format(&c.plan, DTYPE_FP8);
+  for (int recipe = FP8_DELAYED; recipe < FP8_NVFP4; recipe++) {
+    c.plan.fp8_recipe = recipe;
+    c.plan.framework = recipe == FP8_BLOCKWISE ? core : recipe == FP8_TENSORWISE || recipe == FP8_ROWWISE ? tao : own;
+    ck_assert_int_eq(names[recipe] != NULL, recipe == (int)own->fp8 || own->fp8_recipes >> recipe & 1);
+    g_autofree char *line = g_strdup_printf("quantization: %s\n", names[recipe] ? names[recipe] : names[FP8_CURRENT]);
+    g_autofree char *loss = g_strdup_printf("fp8_recipe: %s: expected delayed, current or mxfp8 with maxtext-2026, "
+                                            "written as current\n", fp8_recipe_names[recipe]);
+    has(&c, "maxtext", line);
+    test_text(lost(&c, "maxtext"), names[recipe] ? "" : loss);
+  }
+  c.plan.framework = tao; /* whose own recipe the plan does not name */
+  c.plan.fp8_recipe = FP8_NONE;
+  loses_one(&c, "fp8_recipe: tensorwise: ", ", written as current\n");
+  c.plan.framework = own;
+  plan_set_format(&c.plan, DTYPE_FP4);
+  has(&c, "maxtext", "quantization: te_nvfp4\n");
   own_clear(&c);
 }
 END_TEST
@@ -236,6 +335,6 @@ START_TEST(batches_of_fractions)
 }
 END_TEST
 
-TEST_MAIN("export to MaxText", degrees_lie_as_ranks_do, states_are_divided, remat_names_what_is_kept,
+TEST_MAIN("export to MaxText", degrees_lie_as_ranks_do, degrees_fill_nodes, states_are_divided, remat_names_what_is_kept,
           experts_lie_beside_shards, shards_divide_widths,
-          models_by_name_or_sizes, formats, kernels_by_format, batches_of_fractions)
+          models_by_name_or_sizes, formats, recipes, kernels_by_format, batches_of_fractions)

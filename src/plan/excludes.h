@@ -13,6 +13,9 @@ guint64 plan_excluded(const Plan *plan, const Model *model, const Cluster *clust
 /* "zero_stage: 0 with tensor_model_parallel_size: 2", of a plan that has all of it; newly allocated. */
 char *exclusion_text(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion);
 
+/* What stands for "expected" of such a plan where nothing else than degrees, the batch or the model would do. */
+const char *exclusion_expected(const Exclusion *exclusion);
+
 /* The key whose value makes a plan have the feature; KEY_OTHER where no one does. */
 PlanKeyId feature_key(Feature feature);
 

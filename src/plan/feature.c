@@ -63,6 +63,41 @@ static gboolean zero_1(const Subject *s) { return stage(s->plan, 1); }
 static gboolean zero_2(const Subject *s) { return stage(s->plan, 2); }
 static gboolean zero_3(const Subject *s) { return stage(s->plan, 3); }
 
+/* Weights that the ranks which share them cannot have equal parts of. */
+static gboolean uneven_shards(const Subject *s)
+{
+  return s->plan->zero > 0 && s->model->hidden % plan_shards(s->plan) != 0;
+}
+
+/* Micro-batches that do not fill all stages as often as one. */
+static gboolean uneven_rounds(const Subject *s)
+{
+  return s->plan->pp > 1 && plan_micro_batches(s->plan) % s->plan->pp != 0;
+}
+
+static gboolean accumulation(const Subject *s)
+{
+  return s->plan->pp == 1 && plan_micro_batches(s->plan) > 1;
+}
+
+/* Degrees in the order of ranks, those that divide weights before copies, of which the first do not fill a node: one is
+ * no part of what is left of it, or goes beyond it by a part of a node. */
+static gboolean cut_nodes(const Subject *s)
+{
+  const Plan *p = s->plan;
+  const int shards = p->zero == 3 ? MAX(plan_shards(p) / p->cp, 1) : 1;
+  const int sizes[] = { p->tp, p->cp, p->ep, MAX(shards / p->ep, 1), p->dp / shards, p->pp };
+  int room = s->cluster->n_types > 0 ? 1 : MIN(s->cluster->devices_per_node, p->gpus);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
+    int inside = MIN(sizes[i], room);
+    if (sizes[i] % inside != 0 || room % inside != 0)
+      return TRUE;
+    room /= inside;
+  }
+  return FALSE;
+}
+
 static gboolean experts(const Subject *s)
 {
   gboolean any = FALSE;
@@ -92,6 +127,8 @@ static gboolean delayed_scaling(const Subject *s)
 {
   return plan_narrow(s->plan) && plan_recipe(s->plan) == FP8_DELAYED;
 }
+
+static gboolean narrow_products(const Subject *s) { return plan_narrow(s->plan); }
 
 /* Modules of which the output alone is dropped, and made again from what products keep. */
 #define OUTPUT_MODULES (1u << MODULE_LAYERNORM | 1u << MODULE_MOE_ACT)
@@ -211,6 +248,7 @@ static void to_bf16(Plan *p) { p->precision = DTYPE_BF16; }
 static void to_fp32(Plan *p) { plan_set_format(p, DTYPE_FP32); }
 static void to_flash(Plan *p) { p->attention = ATTENTION_FLASH; }
 static void to_unfused(Plan *p) { p->attention = ATTENTION_UNFUSED; }
+static void to_current_scaling(Plan *p) { p->fp8_recipe = FP8_CURRENT; }
 static void to_whole_rows(Plan *p) { p->sequence_parallel = FALSE; }
 static void to_divided_rows(Plan *p) { p->sequence_parallel = TRUE; }
 static void to_all_layers(Plan *p) { p->scope = (RecomputeScope) { .modules = p->scope.modules }; }
@@ -256,6 +294,12 @@ static void leave_modules(Plan *p, guint modules)
     to_no_recompute(p);
 }
 
+static void to_wide_products(Plan *p)
+{
+  plan_set_format(p, DTYPE_BF16);
+  p->fp8_recipe = FP8_NONE;
+}
+
 static void make_again(Plan *p, RecomputeModule module)
 {
   guint before = p->recompute == RECOMPUTE_SELECTIVE ? recompute_modules(&p->scope) : 0;
@@ -288,12 +332,37 @@ static void to_device(Plan *p)
   p->offload = (Offload) { .activations = p->offload.activations, .layers = p->offload.layers };
 }
 
+/* ---- in words, where no one key says it ---- */
+
+static char *tell_shards(const Subject *s)
+{
+  return g_strdup_printf("zero_stage: %d over %d ranks, hidden %d", s->plan->zero, plan_shards(s->plan),
+                         s->model->hidden);
+}
+
+static char *tell_rounds(const Subject *s)
+{
+  return g_strdup_printf("pipeline_model_parallel_size: %d, %d micro-batches", s->plan->pp,
+                         plan_micro_batches(s->plan));
+}
+
+static char *tell_degrees(const Subject *s)
+{
+  const Plan *p = s->plan;
+
+  return g_strdup_printf("tensor_model_parallel_size: %d, context_parallel_size: %d, data_parallel_size: %d, "
+                         "pipeline_model_parallel_size: %d, nodes of %d", p->tp, p->cp, p->dp, p->pp,
+                         s->cluster->devices_per_node);
+}
+
 static const struct {
   const char *name;
   gboolean (*has)(const Subject *subject);
   PlanPart reads;
   void (*drop)(Plan *plan); /* NULL: degrees and models stay as they are, stages of ZeRO are nearest.c's matter */
   PlanKeyId key;            /* by whose value a plan has it, where that is one number or name */
+  char *(*told)(const Subject *subject); /* in words with keys and values, newly allocated; NULL: by the key */
+  const char *expected;     /* beside `told` */
 } features[FEATURE_COUNT] = {
   [FEATURE_TENSOR] = { "tensor", tensor, PLAN_DEGREES, NULL, KEY_TP },
   [FEATURE_PIPELINE] = { "pipeline", pipeline, PLAN_DEGREES, NULL, KEY_PP },
@@ -307,9 +376,13 @@ static const struct {
   [FEATURE_FP16] = { "fp16", fp16, PLAN_DEGREES, to_bf16 },
   [FEATURE_UNSHARED_16_BIT] = { "unshared_16_bit", unshared, PLAN_DEGREES, to_fp32 },
   [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
-  [FEATURE_DELAYED_SCALING] = { "delayed_scaling", delayed_scaling, PLAN_DEGREES, NULL },
+  [FEATURE_DELAYED_SCALING] = { "delayed_scaling", delayed_scaling, PLAN_DEGREES, to_current_scaling },
+  [FEATURE_NARROW_PRODUCTS] = { "narrow_products", narrow_products, PLAN_DEGREES, to_wide_products },
+  [FEATURE_ACCUMULATION] = { "accumulation", accumulation, PLAN_DEGREES, NULL },
   [FEATURE_FUSED_FP32] = { "fused_attention_in_fp32", fused_fp32, PLAN_DEGREES, to_unfused },
   [FEATURE_OTHER_FUSED] = { "other_fused_attention", other_fused_attention, PLAN_DEGREES, to_flash },
+  [FEATURE_UNEVEN_ROUNDS] = { "uneven_rounds", uneven_rounds, PLAN_DEGREES, NULL, .told = tell_rounds,
+                              .expected = "a multiple of the stages" },
   [FEATURE_SHARED_OVERLAP] = { "shared_expert_overlap", shared_overlap, PLAN_DEGREES, to_shared_apart },
   [FEATURE_OUTPUTS_AGAIN] = { "recomputed_outputs", outputs_again, PLAN_PASSES, to_kept_outputs },
   [FEATURE_SHARED_AGAIN] = { "recomputed_shared_experts", shared_again, PLAN_PASSES, to_kept_shared },
@@ -327,6 +400,10 @@ static const struct {
   [FEATURE_ZERO_1] = { "zero_1", zero_1, PLAN_STATES, NULL, KEY_ZERO },
   [FEATURE_ZERO_2] = { "zero_2", zero_2, PLAN_STATES, NULL, KEY_ZERO },
   [FEATURE_ZERO_3] = { "zero_3", zero_3, PLAN_STATES, NULL, KEY_ZERO },
+  [FEATURE_UNEVEN_SHARDS] = { "uneven_shards", uneven_shards, PLAN_STATES, NULL, .told = tell_shards,
+                              .expected = "ranks that divide it" },
+  [FEATURE_CUT_NODES] = { "cut_nodes", cut_nodes, PLAN_STATES, NULL, .told = tell_degrees,
+                          .expected = "degrees of which the first fill a node" },
   [FEATURE_SHARD_GROUP] = { "shard_group", shard_group, PLAN_STATES, to_all_ranks, KEY_SHARD_GROUP },
   [FEATURE_CONTEXT_CUT] = { "context_cut", context_cut, PLAN_STATES, to_all_ranks, KEY_SHARD_GROUP },
   [FEATURE_CLIENT_OPTIMIZER] = { "client_optimizer", client_optimizer, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
@@ -382,14 +459,15 @@ gboolean plan_drop(Plan *plan, Feature feature)
 /* "zero_stage: 1"; its own name where no one key says it. */
 static void say_feature(GString *text, const Subject *s, Feature feature)
 {
+  g_autofree char *told = features[feature].told ? features[feature].told(s) : NULL;
   const PlanKey *key = features[feature].key ? plan_key_of(features[feature].key) : NULL;
   const PlanFile file = plan_as_file(s->plan);
   gboolean says = key && key->field.type != JSON_ANY;
   int value = says ? G_STRUCT_MEMBER(int, &file, key->field.offset) : 0;
 
   says = says && value >= key->field.min; /* else it follows from other keys */
-  if (!says)
-    g_string_append(text, features[feature].name);
+  if (told || !says)
+    g_string_append(text, told ? told : features[feature].name);
   else if (key->field.type == JSON_INT)
     g_string_append_printf(text, "%s: %d", key->field.key, value);
   else
@@ -407,6 +485,13 @@ char *exclusion_text(const Plan *plan, const Model *model, const Cluster *cluste
     if (__builtin_ctzll(left) != (int)exclusion->changed)
       say_feature(g_string_append(text, " with "), &subject, __builtin_ctzll(left));
   return g_string_free(text, FALSE);
+}
+
+const char *exclusion_expected(const Exclusion *exclusion)
+{
+  const char *expected = features[exclusion->changed].expected;
+
+  return expected ? expected : "not both";
 }
 
 void plan_settle_attention(Plan *plan, const Model *model, const Cluster *cluster)

@@ -367,7 +367,7 @@ static gboolean refuse_rule(const Way *w, PlanRule rule, const char *why, GError
 static gboolean refuse_excluded(const Way *w, const Exclusion *e, GError **error)
 {
   g_autofree char *features = exclusion_text(w->plan, w->model, w->cluster, e);
-  g_autofree char *why = g_strdup_printf("%s: expected not both: %s", features, e->reason);
+  g_autofree char *why = g_strdup_printf("%s: expected %s: %s", features, exclusion_expected(e), e->reason);
 
   return refuse(why, error);
 }

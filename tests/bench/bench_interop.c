@@ -1,5 +1,5 @@
 /* Plans drawn at random, their exports and what they mean, a JSON object each: what `make interop` gives to the parsers
- * of the targets. Arguments: how many of tools of PyTorch, which a sixth as many of JAX's follow, and the seed. */
+ * of the targets. Arguments: how many of tools of PyTorch, which a third as many of JAX's follow, and the seed. */
 #include "../interop.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
   json_writer_init(&w, text);
   json_open(&w, NULL, '[');
   put_plans(n, seed, FALSE, &w);
-  put_plans(n / 6, seed, TRUE, &w);
+  put_plans(n / 3, seed, TRUE, &w);
   json_close(&w, ']');
   puts(text->str);
   return 0;

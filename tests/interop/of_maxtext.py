@@ -130,6 +130,8 @@ def resolve(export, plan):
     divided = mesh["fsdp"] * cp * ep > 1
     assert config.micro_batch_size_to_train_on % (micro * dp) == 0
     assert not config.packing and config.weight_dtype == "float32"
+    assert config.emb_dim % (mesh["fsdp"] * cp * ep) == 0, "weights in unequal parts"
+    assert not (config.quantization and config.num_experts > 1), "sparse_matmul has no such quantization"
     found = {
         "world": math.prod(mesh.values()), "tp": tp, "pp": pp, "vpp": repeats, "cp": cp, "dp": dp, "ep": ep,
         "micro_batch": config.micro_batch_size_to_train_on // (micro * dp),
