@@ -63,3 +63,33 @@ PlanRule excluded_check_part(const Plan *plan, const Model *model, const Cluster
   }
   return rule;
 }
+
+/* Whether it is one of how many ranks divide, and of where these lie. */
+static gboolean is_of_groups(const Exclusion *e)
+{
+  return e->changed == FEATURE_UNEVEN_SHARDS || e->changed == FEATURE_CONTEXT_CUT || e->changed == FEATURE_CUT_NODES;
+}
+
+static gboolean divides(const Plan *plan, const Model *model, const Cluster *cluster)
+{
+  const GArray *excludes = plan->framework->excludes;
+  gboolean runs = TRUE;
+
+  for (guint i = 0; excludes && i < excludes->len; i++) {
+    const Exclusion *e = &g_array_index(excludes, Exclusion, i);
+    runs &= !is_of_groups(e) || !plan_has_all(plan, model, cluster, e);
+  }
+  return runs;
+}
+
+int excluded_shards(const Plan *plan, const Model *model, const Cluster *cluster)
+{
+  const int ranks = plan_replicas(plan);
+  Plan with = *plan;
+
+  with.shard_group = 0;
+  for (int copies = 2; !divides(&with, model, cluster) && copies < ranks; copies++)
+    if (plan->framework->shard_groups && ranks % copies == 0)
+      with.shard_group = ranks / copies;
+  return divides(&with, model, cluster) ? with.shard_group : 0;
+}

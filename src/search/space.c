@@ -434,7 +434,7 @@ void space_walk_orders(Walk *w, Plan plan)
 void space_choices(Walk *w, const Plan *plan)
 {
   w->n_passes = space_passes(w->options, w->model, w->cluster, &w->sets, plan, w->passes);
-  w->n_states = space_states(w->options, w->cluster, plan, w->states);
+  w->n_states = space_states(w->options, w->model, w->cluster, plan, w->states);
 }
 
 static void walk_batches(Walk *w, Plan plan)

@@ -76,7 +76,8 @@ typedef struct {
 
 /* Those of a group whose degrees `plan` has, at most STATE_CHOICES; returns how many. */
 #define STATE_CHOICES 132
-int space_states(const SearchOptions *options, const Cluster *cluster, const Plan *plan, StateChoice *states);
+int space_states(const SearchOptions *options, const Model *model, const Cluster *cluster, const Plan *plan,
+                 StateChoice *states);
 
 /* Sets what a member of a group chooses. */
 void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state);

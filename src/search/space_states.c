@@ -2,6 +2,7 @@
 #include "search/space.h"
 
 #include "layout/layout.h"
+#include "search/excluded.h"
 
 gboolean space_can(const Framework *f, SpaceExtra extra)
 {
@@ -23,6 +24,7 @@ gboolean space_can(const Framework *f, SpaceExtra extra)
 
 typedef struct {
   const SearchOptions *options;
+  const Model *model;
   const Cluster *cluster;
 } Asked;
 
@@ -33,17 +35,26 @@ static GroupShape replicas_of(const Asked *w, const Plan *plan)
   return state_group(&layout, w->cluster, FALSE, RANKS_REPLICAS);
 }
 
-/* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
+/* Of a stage, so many ranks as its framework divides over. */
+static int most_shards(const Asked *w, const Plan *plan, int zero)
+{
+  Plan with = *plan;
+
+  with.zero = zero;
+  return zero > 0 ? excluded_shards(&with, w->model, w->cluster) : 0;
+}
+
+/* Ranks that ZeRO may divide over: all (0), or as many as the framework can, and those of a node; or the fixed number. */
 static int shard_groups(const Asked *w, const Plan *plan, int zero, int groups[2])
 {
   int fixed = w->options->fixed.value[KEY_SHARD_GROUP], network = w->cluster->network_tier;
   GroupShape replicas = replicas_of(w, plan);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
 
-  groups[0] = zero > 0 ? MAX(fixed, 0) : 0;
+  groups[0] = zero > 0 && fixed >= 0 ? fixed : most_shards(w, plan, zero);
   groups[1] = inside;
   return zero > 0 && fixed < 0 && plan->framework->shard_groups && inside > 1 && inside < replicas.size &&
-                 replicas.size % inside == 0
+                 inside != groups[0] && replicas.size % inside == 0
              ? 2
              : 1;
 }
@@ -115,9 +126,10 @@ static void choose_formats(Optimizer *o, int choice)
   o->remainders = state_formats[choice].remainders;
 }
 
-int space_states(const SearchOptions *options, const Cluster *cluster, const Plan *plan, StateChoice *states)
+int space_states(const SearchOptions *options, const Model *model, const Cluster *cluster, const Plan *plan,
+                 StateChoice *states)
 {
-  const Asked asked = { options, cluster }, *w = &asked;
+  const Asked asked = { options, model, cluster }, *w = &asked;
   const Fixed *f = &options->fixed;
   int n_states = 0, groups[2], secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
 
