@@ -1,6 +1,7 @@
 #include "natives.h"
 
 #include "fixture.h"
+#include "plan/excludes.h"
 #include "search/polish.h"
 #include "search/search.h"
 #include "sim/simulate.h"
@@ -44,6 +45,18 @@ const NativeQuestion native_questions[NATIVE_QUESTIONS] = {
   { "gpt-neox-20b", "dgx-a100-80gb", 32, 64, 0, NULL, NULL, FALSE },
   { "mistral-7b", "dgx-h100", 16, 64, 8192, NULL, NULL, FALSE },
   { "bert-large", "dgx-a100-40gb", 8, 256, 0, NULL, NULL, FALSE },
+  { "llama-3.1-8b", "dgx-h100", 24, 48, 8192, NULL, NULL, TRUE },
+  { "qwen3-8b", "dgx-h100", 24, 72, 4096, "pp=3", NULL, FALSE },
+  { "llama-3.1-8b", "dgx-h100", 32, 48, 8192, "pp=4", NULL, FALSE },
+  { "llama-3.1-70b", "dgx-h100", 96, 192, 8192, NULL, NULL, TRUE },
+  { "llama-2-13b", "dgx-a100-80gb", 48, 96, 0, NULL, NULL, FALSE },
+  { "qwen3-14b", "dgx-h100", 96, 288, 4096, "tp=2", NULL, FALSE },
+  { "mixtral-8x7b", "dgx-h100", 24, 96, 4096, NULL, NULL, FALSE },
+  { "llama-3.1-8b", "dgx-h100", 16, 64, 8192, NULL, NULL, TRUE, "fp8" },
+  { "llama-3.1-70b", "dgx-h100", 96, 192, 8192, NULL, NULL, FALSE, "fp8" },
+  { "mixtral-8x7b", "dgx-h100", 32, 128, 4096, NULL, NULL, FALSE, "fp8" },
+  { "llama-3.1-8b", "dgx-h100", 16, 64, 4096, NULL, NULL, FALSE, "tf32", "maxtext-2026" },
+  { "llama-2-7b", "dgx-a100-80gb", 24, 48, 0, NULL, NULL, FALSE, "fp32", "maxtext-2026" },
 };
 
 static SearchResult *best_of(const NativeQuestion *q, const Model *model, const Cluster *cluster, const Plan *base)
@@ -91,6 +104,18 @@ static void export_winner(const Model *model, const Cluster *cluster, const Plan
   out->why = g_strjoinv("; ", (char **)losses->pdata);
 }
 
+static DType format_of(const NativeQuestion *q, const Cluster *cluster)
+{
+  if (q->precision)
+    return names_find(dtype_names, q->precision);
+  return cluster->device.peak_flops_per_s[DTYPE_BF16] > 0 ? DTYPE_BF16 : DTYPE_FP16;
+}
+
+gboolean native_asked(const NativeQuestion *q, const char *framework)
+{
+  return !q->only || g_str_equal(q->only, framework);
+}
+
 Native native_ask(const NativeQuestion *q, const char *framework_name)
 {
   Native out = { 0 };
@@ -102,8 +127,8 @@ Native native_ask(const NativeQuestion *q, const char *framework_name)
   base.gpus = cluster->devices;
   base.global_batch = q->global_batch;
   base.seq = q->seq ? q->seq : base.seq;
-  if (cluster->device.peak_flops_per_s[DTYPE_BF16] <= 0)
-    plan_set_format(&base, DTYPE_FP16);
+  plan_set_format(&base, format_of(q, cluster));
+  plan_settle_attention(&base, model, cluster);
   SearchResult *found = best_of(q, model, cluster, &base);
   if (found->best->len > 0) {
     Plan plan = g_array_index(found->best, Found, 0).plan;
@@ -128,7 +153,8 @@ char *native_text(const NativeQuestion *q)
 {
   g_autofree char *seq = q->seq ? g_strdup_printf(" x %d", q->seq) : g_strdup("");
 
-  return g_strdup_printf("%s on %d of %s, %d%s%s%s%s%s%s", q->model, q->gpus, q->cluster, q->global_batch, seq,
+  return g_strdup_printf("%s on %d of %s, %d%s%s%s%s%s%s%s%s", q->model, q->gpus, q->cluster, q->global_batch, seq,
                          q->fix ? ", " : "", q->fix ? q->fix : "", q->space ? ", --space " : "",
-                         q->space ? q->space : "", q->refine ? ", --refine" : "");
+                         q->space ? q->space : "", q->refine ? ", --refine" : "",
+                         q->precision ? ", " : "", q->precision ? q->precision : "");
 }

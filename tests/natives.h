@@ -8,15 +8,17 @@
 
 #include "export/export.h"
 
-/* As tdp-plan is asked: names, sizes, --fix, --space, --refine. */
+/* As tdp-plan is asked: names, sizes, --fix, --space, --refine, --precision. */
 typedef struct {
   const char *model, *cluster;
   int gpus, global_batch, seq; /* seq 0 = the model's */
   const char *fix, *space;     /* NULL = nothing */
   gboolean refine;
+  const char *precision; /* NULL = bf16, fp16 where there is no bf16 */
+  const char *only;      /* the framework that it is asked of; NULL = all */
 } NativeQuestion;
 
-#define NATIVE_QUESTIONS 30
+#define NATIVE_QUESTIONS 42
 extern const NativeQuestion native_questions[NATIVE_QUESTIONS];
 
 typedef enum { NATIVE_NOTHING, NATIVE_LOSSLESS, NATIVE_MODEL, NATIVE_LOSSY, NATIVE_REFUSED, NATIVE_COUNT } NativeKind;
@@ -33,6 +35,7 @@ typedef struct {
 extern const char *const native_frameworks[];
 extern const int native_frameworks_n;
 
+gboolean native_asked(const NativeQuestion *question, const char *framework);
 Native native_ask(const NativeQuestion *question, const char *framework);
 void native_clear(Native *native);
 

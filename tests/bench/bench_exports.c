@@ -20,6 +20,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], native_frameworks[i]) != 0)
       continue;
     for (int q = 0; q < NATIVE_QUESTIONS; q++) {
+      if (!native_asked(&native_questions[q], native_frameworks[i]))
+        continue;
       Native native = native_ask(&native_questions[q], native_frameworks[i]);
       counts[native.kind]++;
       if (argc > 1)
