@@ -254,6 +254,14 @@ START_TEST(sets_go_by_framework_and_model)
   sets = space_module_sets(latent, cluster, &plan);
   ck_assert_int_eq(sets.n, 5);
   ck_assert(!(sets.sets[4] >> MODULE_SHARED_EXPERTS & 1));
+  g_autoptr(Framework) names = fixture_framework("maxtext-2026");
+  plan = plan_default(dense, names);
+  sets = space_module_sets(dense, cluster, &plan);
+  ck_assert(sets.always && sets.sets[0] == 1 << MODULE_LAYERNORM);
+  plan.attention = ATTENTION_UNFUSED; /* no name keeps scores */
+  sets = space_module_sets(dense, cluster, &plan);
+  ck_assert_int_eq(sets.n, 2);
+  ck_assert(sets.always && sets.sets[0] == (1 << MODULE_LAYERNORM | 1 << MODULE_CORE_ATTN));
   plan = plan_default(latent, plain);
   ck_assert_int_eq(space_module_sets(latent, cluster, &plan).n, 0);
 }
