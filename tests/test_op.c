@@ -494,6 +494,64 @@ START_TEST(scratch_of_the_executor)
 }
 END_TEST
 
+/* Blocks of keys and values that a rank of a ring sends in a pass, and in which step it works on its own, with the mask. */
+typedef struct {
+  double blocks;
+  int steps, own;
+} RingPass;
+
+static RingPass ring_pass(const GArray *ops, gboolean backward, double block_bytes)
+{
+  RingPass found = { 0, 0, -1 };
+
+  for (guint i = 0; i < ops->len; i++) { /* as they run */
+    const Op *op = &g_array_index(ops, Op, i);
+    if (op->kind == OP_COLLECTIVE && op->collective.what == COLLECTIVE_SEND)
+      found.blocks += op->collective.bytes / block_bytes;
+    if (op->kind != OP_ATTENTION || (op->pass != PASS_FORWARD) != backward)
+      continue;
+    if (op->attention.causal)
+      found.own = found.steps;
+    found.steps++;
+  }
+  return found;
+}
+
+/* Transformer Engine for PyTorch goes its forward's way back, from the block that came last to the own one, and has the
+ * gradients there at its end; rings that begin with the own one send them once more. */
+static const struct {
+  const char *framework;
+  int cp;
+  double sent;
+  int own;
+} rings[] = { { "megatron-core", 2, 2, 1 }, { "megatron-core", 4, 6, 3 }, { "nemo-2024-11", 4, 6, 3 },
+              { "tdp-run", 2, 3, 0 }, { "tdp-run", 4, 7, 0 }, { "maxtext-2026", 4, 7, 0 } };
+
+START_TEST(rings_of_keys)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework(rings[_i].framework);
+  Plan plan = plan_default(model, framework);
+  LayerWork work;
+
+  plan.cp = rings[_i].cp;
+  plan.context = CONTEXT_RING;
+  plan.gpus = plan.cp;
+  plan.seq = 512;
+  layer_work_init(&work, model, model_layer(model, 1), PASSES(&plan), cluster);
+  double block = 512.0 / plan.cp * 2 * 1024 * dtype_bytes[plan.precision];
+  RingPass forward = ring_pass(work.forward, FALSE, block), backward = ring_pass(work.backward, TRUE, block);
+  ck_assert_double_eq_tol(forward.blocks, plan.cp - 1, 1e-12);
+  ck_assert_double_eq_tol(backward.blocks, rings[_i].sent, 1e-12);
+  ck_assert_int_eq(forward.steps, plan.cp);
+  ck_assert_int_eq(backward.steps, plan.cp);
+  ck_assert_int_eq(forward.own, 0);
+  ck_assert_int_eq(backward.own, rings[_i].own);
+  layer_work_clear(&work);
+}
+END_TEST
+
 TEST_LOOPS("op", { activations_of_gpt },
            { activations_of_llama },
            { activations_of_separate_gates },
@@ -513,4 +571,5 @@ TEST_LOOPS("op", { activations_of_gpt },
            { flops_are_the_models, G_N_ELEMENTS(worked) },
            { vocabulary_is_padded },
            { passes_split_the_backward },
-           { scratch_of_the_executor, G_N_ELEMENTS(scratches) })
+           { scratch_of_the_executor, G_N_ELEMENTS(scratches) },
+           { rings_of_keys, G_N_ELEMENTS(rings) })

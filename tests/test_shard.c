@@ -27,7 +27,7 @@ static LayerSums block_of(const Planned *f)
 
 /* Work and kept activations are the whole's, divided; attention at the same
  * share of peak takes as long. A ring passes c-1 blocks of keys and values on
- * forward, and backward c-1 again with c of gradients; gathering moves (c-1)/c
+ * forward, and backward c-1 again with c-1 of gradients; gathering moves (c-1)/c
  * of all c blocks, three times; sequence and heads change places with queries
  * and outputs too, and the output is kept in both places. */
 START_TEST(context_divides_the_work)
@@ -42,7 +42,7 @@ START_TEST(context_divides_the_work)
       divide_context(&f, cp, context);
       LayerSums part = block_of(&f);
       double keys = 2.0 * 16384 / cp * 8 * 64 * 2, queries = 2.0 * 16384 / cp * 1024;
-      const double sent[] = { (3 * cp - 2) * keys, 3 * (cp - 1) * keys, (cp - 1.0) / cp * 2 * (keys + 2 * queries) };
+      const double sent[] = { 3 * (cp - 1) * keys, 3 * (cp - 1) * keys, (cp - 1.0) / cp * 2 * (keys + 2 * queries) };
       ck_assert_double_eq_tol(part.flops * cp / whole.flops, 1, 1e-12);
       double twice = context == CONTEXT_ALL_TO_ALL ? queries : 0;
       ck_assert_double_eq_tol((part.saved_bytes - twice) * cp / whole.saved_bytes, 1, 1e-12);
@@ -68,7 +68,7 @@ START_TEST(rings_of_groups_divide_the_work)
     planned_accept(&f);
     LayerSums part = block_of(&f);
     double keys = 2.0 * 16384 / 8 * 8 * 64 * 2, queries = 2.0 * 16384 / 8 * 1024;
-    double sent = (inner - 1.0) / inner * 2 * (keys + 2 * queries) + (3 * (8.0 / inner) - 2) * keys;
+    double sent = (inner - 1.0) / inner * 2 * (keys + 2 * queries) + 3 * (8.0 / inner - 1) * keys;
     ck_assert_double_eq_tol(part.flops * 8 / whole.flops, 1, 1e-12);
     ck_assert_double_eq_tol((part.saved_bytes - queries) * 8 / whole.saved_bytes, 1, 1e-12);
     ck_assert_double_eq_tol(part.sent[AXIS_CONTEXT] / sent, 1, 1e-12);

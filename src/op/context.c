@@ -52,33 +52,37 @@ static Op sum(const Core *c, const char *name, double bytes)
   return (Op) { .name = name, .kind = OP_MEMORY, .redone = module_of(c), .memory = { .bytes = bytes, .kernels = 1 } };
 }
 
-/* One step a rank of the ring: the first on its own block, with the causal mask; of the others
+/* One step a rank of the ring: one on its own block, with the causal mask; of the others
  * a mask leaves half, as all of the queries on half of the keys. The next block
- * travels meanwhile; backward, the gradients of the last block travel with it,
- * and once more to their owner. */
+ * travels meanwhile; backward, the gradients of the last block travel with it. A backward
+ * goes from the block that came last in the forward to the rank's own, or begins with that too: then the
+ * gradients travel once more to their owner. */
 static void ring(Core *c)
 {
   const GroupShape *group = &c->b->context_outer;
   int ranks = group->size, inner = c->b->passes->context_inner;
   double heads = c->heads / inner, rows = c->rows * inner;
   gboolean causal = c->b->attention->causal, backward = c->pass != PASS_FORWARD;
+  gboolean reversed = backward && !c->b->passes->framework->ring_returns;
   double out_bytes = c->b->bytes * c->b->tokens * c->heads * c->b->attention->v_head_dim;
   double sums_bytes = 3 * (backward ? out_bytes + c->keys_bytes : out_bytes);
 
   for (int step = 0; step < ranks; step++) {
-    gboolean last = step == ranks - 1;
+    gboolean last = step == ranks - 1, own = step == (reversed ? ranks - 1 : 0);
     double blocks = !last + (backward && step > 0);
     Op next = exchange(c, "pass keys on", COLLECTIVE_SEND, blocks * c->keys_bytes, *group);
     next.async = TRUE;
     next.joins = step > 0;
-    Op attention = core(c, heads, rows, causal && step > 0 ? rows / 2 : rows, rows, causal && step == 0);
+    Op attention = core(c, heads, rows, causal && !own ? rows / 2 : rows, rows, causal && own);
+    Op add_up = sum(c, "sum blocks", sums_bytes);
     attention.joins = last && !backward;
     if (blocks > 0)
       add(c, next);
     add(c, attention);
-    add(c, sum(c, "sum blocks", sums_bytes));
+    add_up.joins = last && reversed;
+    add(c, add_up);
   }
-  if (backward)
+  if (backward && !reversed)
     add(c, exchange(c, "return key gradients", COLLECTIVE_SEND, c->keys_bytes, *group));
 }
 

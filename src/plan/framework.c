@@ -87,6 +87,7 @@ static const JsonField fields[] = {
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
   { "selective_narrow", JSON_BOOL, FIELD(selective_narrow) },
   { "copied_rows", JSON_BOOL, FIELD(copied_rows) },
+  { "ring_returns", JSON_BOOL, FIELD(ring_returns) },
   { "recompute_modules", JSON_ANY },
   { "recompute_alike", JSON_BOOL, FIELD(recompute_alike) },
   { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
@@ -149,7 +150,7 @@ static const JsonField fields[] = {
 
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "executor_memory",
                                              "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib",
-                                             "stage_graph_gib",
+                                             "stage_graph_gib", "ring_returns",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -131,6 +131,8 @@ typedef struct {
   gboolean selective_products; /* selective recomputation keeps every other 16-bit product and what is scattered, not
                                   all but attention's core */
   gboolean selective_narrow;  /* also of products in 8 bits */
+  gboolean ring_returns;      /* a ring of context-parallel ranks begins a backward with a rank's own keys too: gradients
+                                 of the last ones take a further step home */
   gboolean copied_rows;       /* activations are batch first: rows that tensor-parallel ranks exchange are copied */
   guint8 recompute_modules[MODULE_COUNT]; /* RecomputeModule: those that it makes again beside the attention core, in the
                                              order in which a search adds them */

@@ -345,8 +345,7 @@ static void volumes_of_layers(Page *p)
   s.plan.dp = 2;
   s.plan.context = CONTEXT_RING;
   v = block_volume(s.model, &s.plan, s.cluster, AXIS_CONTEXT);
-  row(p, "c - 1 hops forward, 2(c - 1) backward, of keys and values", "ring, c = 4", 9 * keys, v.bytes,
-      "gradients make as many hops as their blocks: the last goes home by one more");
+  row(p, "c - 1 hops forward, 2(c - 1) backward, of keys and values", "ring, c = 4", 9 * keys, v.bytes, NULL);
   s.plan.context = CONTEXT_ALL_TO_ALL;
   v = block_volume(s.model, &s.plan, s.cluster, AXIS_CONTEXT);
   calls = v.calls[COLLECTIVE_ALL_TO_ALL];
