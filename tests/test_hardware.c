@@ -143,7 +143,7 @@ END_TEST
 START_TEST(like_overrides)
 {
   g_autoptr(Cluster) c = whole_parse(
-    "{\"like\": \"dgx\", \"nodes\": 2, \"network\": {\"nic_gbit_per_s\": 400, \"source\": \"default: x\"},"
+    "{\"like\": \"dgx\", \"nodes\": 2, \"network\": {\"nic_gbit_per_s\": 240, \"source\": \"default: x\"},"
     " \"server\": {\"like\": \"dgx-a100-80gb\", \"usd_per_device_hour\": 2,"
     "   \"gpu\": {\"like\": \"a100-sxm4-80gb\", \"memory_gib\": 60,"
     "     \"peak_tflops\": {\"bf16\": 300, \"source\": \"default: x\"},"
@@ -156,7 +156,7 @@ START_TEST(like_overrides)
   NEAR(c->device.peak_flops_per_s[DTYPE_BF16], 300e12);
   NEAR(c->device.peak_flops_per_s[DTYPE_FP16], 312e12);
   ck_assert_str_eq(c->device.kernels.name, "a100");
-  NEAR(c->tiers[1].bytes_per_s, 50e9);
+  NEAR(c->tiers[1].bytes_per_s, 30e9);
   ck_assert_str_eq(c->tiers[1].link.name, "infiniband-hdr");
 }
 END_TEST
@@ -177,6 +177,50 @@ START_TEST(links_join_the_node_that_is_said)
     g_autoptr(Cluster) c = whole_parse(text);
     ck_assert_int_eq(c->devices_per_node, nodes[i].node);
     ck_assert_int_eq(MAX(c->tiers[0].devices_whole, c->tiers[0].devices), nodes[i].joined);
+  }
+}
+END_TEST
+
+/* What a cluster says of its network holds for a server that a file like it names. */
+START_TEST(networks_outlast_servers)
+{
+  static const struct {
+    const char *text;
+    double gb_per_s;
+    const char *link;
+  } files[] = {
+    { "\"like\": \"a100-80gb-roce400\"", 6.25, "roce" },
+    { "\"like\": \"a100-80gb-roce400\", \"server\": \"dgx-a100-80gb\"", 6.25, "roce" },
+    { "\"like\": \"a100-80gb-roce400\", \"server\": \"dgx-a100-80gb\", \"network\": {\"nics_per_node\": 8, "
+      "\"source\": \"default: x\"}", 12.5, "roce" },
+    { "\"like\": \"h100-80gb-ib800\", \"server\": {\"like\": \"dgx-h100\", \"name\": \"s\", \"devices_per_node\": 4, "
+      "\"source\": \"default: x\"}", 25, "infiniband-ndr" },
+    { "\"nodes\": 2, \"server\": \"dgx-h100\"", 50, "infiniband-ndr" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(files); i++) {
+    g_autofree char *text = g_strdup_printf("{%s, \"name\": \"c\", \"source\": \"default: x\"}", files[i].text);
+    g_autoptr(Cluster) c = whole_parse(text);
+    NEAR(c->tiers[c->network_tier].bytes_per_s, files[i].gb_per_s * 1e9);
+    ck_assert_str_eq(c->tiers[c->network_tier].link.name, files[i].link);
+  }
+}
+END_TEST
+
+/* What NICs would give a device does not pass its slot: of half a node that keeps eight NICs, of PCIe 4.0. */
+START_TEST(slots_bound_the_network)
+{
+  static const char *const servers[] = {
+    "\"like\": \"dgx-h200\", \"devices_per_node\": 4", "\"like\": \"pcie-8x-l40s\", \"network\": {\"nics_per_node\": 8, "
+    "\"nic_gbit_per_s\": 400, \"source\": \"default: x\"}" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(servers); i++) {
+    g_autofree char *text = g_strdup_printf("{\"name\": \"c\", \"nodes\": 2, \"server\": {\"name\": \"s\", %s, \"source\": "
+                                            "\"default: x\"}, \"source\": \"default: x\"}", servers[i]);
+    g_autoptr(Cluster) c = whole_parse(text);
+    const Tier *network = &c->tiers[c->network_tier];
+    NEAR(network->bytes_per_s, c->device.host_bytes_per_s / 0.83);
+    NEAR(network->port_bytes_per_s, network->bytes_per_s);
   }
 }
 END_TEST
@@ -253,5 +297,6 @@ START_TEST(keep_free)
 END_TEST
 
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
-          like_overrides, links_join_the_node_that_is_said, like_overrides_kernels, single_device_needs_no_tier,
+          like_overrides, links_join_the_node_that_is_said, networks_outlast_servers,
+          slots_bound_the_network, like_overrides_kernels, single_device_needs_no_tier,
           resize, keep_free)

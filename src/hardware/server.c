@@ -19,7 +19,7 @@ static gboolean read_link(const PartSource *source, Link *link, GError **error)
   return part_read(&link_part, source, item, link, error);
 }
 
-gboolean network_read(const PartSource *above, Network *network, GError **error)
+gboolean network_read(const PartSource *above, gboolean partial, Network *network, GError **error)
 {
   static const JsonField fields[] = {
     {"name", JSON_STRING, G_STRUCT_OFFSET(Network, name)},
@@ -34,9 +34,41 @@ gboolean network_read(const PartSource *above, Network *network, GError **error)
     return TRUE;
   if (!part_inside(above, item, &inside, error))
     return FALSE;
-  inside.partial = network->nics > 0;
+  inside.partial = partial || network->nics > 0;
   return part_fields(&inside, fields, G_N_ELEMENTS(fields), network, NULL, error) &&
          read_link(&inside, &network->link, error);
+}
+
+Link link_copy(const Link *link)
+{
+  Link copy = *link;
+  copy.name = g_strdup(link->name);
+  return copy;
+}
+
+void network_put_over(Network *network, const Network *over)
+{
+  if (over->name) {
+    g_free(network->name);
+    network->name = g_strdup(over->name);
+  }
+  if (over->nics > 0)
+    network->nics = over->nics;
+  if (over->nic_bytes_per_s > 0)
+    network->nic_bytes_per_s = over->nic_bytes_per_s;
+  if (over->rings > 0)
+    network->rings = over->rings;
+  if (over->link.name) {
+    g_free(network->link.name);
+    network->link = link_copy(&over->link);
+  }
+}
+
+void network_clear(Network *network)
+{
+  g_free(network->name);
+  g_free(network->link.name);
+  *network = (Network){0};
 }
 
 /* ---- tiers ---- */
@@ -148,7 +180,7 @@ static gboolean read_server(const PartSource *source, gpointer out, GError **err
     return FALSE;
   fit_tiers(server);
   return read_gpu(source, &server->device, error) && (!tiers || read_tiers(source, tiers, server, error)) &&
-         network_read(source, &server->network, error);
+         network_read(source, FALSE, &server->network, error);
 }
 
 /* `like` may change the node under the tiers of the other server: they are checked again. */
@@ -173,7 +205,6 @@ void server_clear(Server *server)
   device_clear(&server->device);
   for (int i = 0; i < TIER_MAX; i++)
     tier_clear(&server->tiers[i]);
-  g_free(server->network.name);
-  g_free(server->network.link.name);
+  network_clear(&server->network);
   *server = (Server){0};
 }

@@ -29,8 +29,14 @@ typedef struct {
 } Server;
 
 /* Fills `network` from the member `network` of an object that is read; its
- * keys override what is there. Leaves it alone if there is no such member. */
-gboolean network_read(const PartSource *above, Network *network, GError **error);
+ * keys override what is there. Leaves it alone if there is no such member. If
+ * `partial`, keys that it lacks are elsewhere. */
+gboolean network_read(const PartSource *above, gboolean partial, Network *network, GError **error);
+
+/* Puts what `over` says, a copy, over what is there. */
+void network_put_over(Network *network, const Network *over);
+void network_clear(Network *network);
+Link link_copy(const Link *link);
 
 void tier_clear(Tier *tier);
 void server_clear(Server *server);
