@@ -139,6 +139,20 @@ START_TEST(links_to_devices_that_a_job_leaves_out_are_of_no_use)
 }
 END_TEST
 
+/* A copy inside a device does not wait for a slow link: as over NVLink from where 2.3 of its rate is less than a fifth of
+ * the memory's. */
+START_TEST(own_parts_are_copied_at_the_rate_of_memory)
+{
+  Cluster cluster = plain(1);
+  cluster.device.memory_bytes_per_s = 1000 * GB;
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 2e9, 2, 1).seconds, 1.0 / 100 + 1.0 / 230, 1e-9);
+  cluster.tiers[0].bytes_per_s = 10 * GB;
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 2e9, 2, 1).seconds, 1.0 / 10 + 1.0 / 200, 1e-9);
+  cluster.library.own_copy_memory_rate = 0;
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 2e9, 2, 1).seconds, 1.0 / 10 + 1.0 / 23, 1e-9);
+}
+END_TEST
+
 START_TEST(all_to_all)
 {
   Cluster cluster = plain(4);
@@ -407,7 +421,8 @@ END_TEST
 
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
           slowest_tier_rules, mesh_has_links_of_its_members,
-          links_to_devices_that_a_job_leaves_out_are_of_no_use, all_to_all,
+          links_to_devices_that_a_job_leaves_out_are_of_no_use,
+          own_parts_are_copied_at_the_rate_of_memory, all_to_all,
           all_to_all_of_short_messages, all_to_all_over_many_nodes, kernels_send_over_nodes,
           kernels_send_over_a_spine, kernels_tables_are_met, send, tree_over_many_nodes,
           adding_in_the_switch, runner_up_that_the_library_lacks, another_library, more_bytes_take_longer, plateaus,

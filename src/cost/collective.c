@@ -89,7 +89,9 @@ double switch_transfer_s(const Cluster *cluster, const GroupShape *group, int ti
 
 double own_copy_s(const Cluster *cluster, double bytes)
 {
-  return bytes / (cluster->library.own_copy_rate * cluster->tiers[0].bytes_per_s);
+  const CollectiveLibrary *l = &cluster->library;
+  return bytes / MAX(l->own_copy_rate * cluster->tiers[0].bytes_per_s,
+                     l->own_copy_memory_rate * cluster->device.memory_bytes_per_s);
 }
 
 CollectiveCost collective_cost(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group)

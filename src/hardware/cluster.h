@@ -82,6 +82,7 @@ static inline int tier_joins(const Tier *tier)
 /* What the library of collectives does alike on all links: hardware/libraries/NAME.json. */
 typedef struct {
   double own_copy_rate; /* at which a kernel also copies its rank's own part, over the nominal rate of the lowest tier */
+  double own_copy_memory_rate; /* that rate over the memory's, at least; 0 = no such bound */
   int ports_at_once;    /* of a domain that send beyond it for one group, unless a node has more devices */
   int peers_at_once;    /* sends that start together: one more costs a hop over this */
   int ring_copies;      /* channels that a communicator opens for each of its rings; 0 = 1 */

@@ -6,6 +6,7 @@
 static const JsonField library_fields[] = {
   {"name", JSON_ANY, .required = TRUE},
   {"own_copy_rate", JSON_REAL, G_STRUCT_OFFSET(CollectiveLibrary, own_copy_rate), TRUE, G_MINDOUBLE, 1000},
+  {"own_copy_memory_rate", JSON_REAL, G_STRUCT_OFFSET(CollectiveLibrary, own_copy_memory_rate), FALSE, G_MINDOUBLE, 1},
   {"ports_at_once", COUNT_OF(ports_at_once, TRUE)},
   {"peers_at_once", COUNT_OF(peers_at_once, TRUE)},
   {"ring_copies", COUNT_OF(ring_copies, FALSE)},
