@@ -243,6 +243,91 @@ START_TEST(like_overrides_kernels)
 }
 END_TEST
 
+/* An H100 whose kernels are like h100's, but for some sections. */
+static Cluster *with_sections(const char *sections)
+{
+  g_autofree char *text = g_strdup_printf(
+    "{\"like\": \"dgx\", \"server\": {\"like\": \"dgx-h100\", \"gpu\": {\"like\": \"h100-sxm5-80gb\","
+    " \"kernels\": {\"like\": \"h100\", %s}}}}", sections);
+  return whole_parse(text);
+}
+
+/* Each key of a section alone takes the place of its number, and all others stay. */
+START_TEST(like_overrides_keys_of_sections)
+{
+  Device base;
+  ck_assert(device_load("h100-sxm5-80gb", &base, NULL));
+  const struct {
+    const char *section, *key;
+    gsize offset; /* in Kernels */
+    double unit;
+  } keys[] = {
+#define OF(section, key, member, unit) {section, key, G_STRUCT_OFFSET(Kernels, member), unit}
+    OF("memory", "fraction", memory_fraction, 1),
+    OF("memory", "launch_us", memory_launch_s, 1e-6),
+    OF("memory", "crowding", memory_crowding, 1),
+    OF("attention", "launch_us", attention_launch_s, 1e-6),
+    OF("unaligned", "words", unaligned[0][0], 1),
+    OF("unaligned", "words_of_activations", unaligned[0][1], 1),
+    OF("unaligned", "bytes", unaligned[1][0], 1),
+    OF("unaligned", "bytes_of_activations", unaligned[1][1], 1),
+    OF("early", "cuda_version", early_cuda_version, 1),
+    OF("early", "product_share", early_product_share, 1),
+    OF("dispatch", "base_us", dispatch.base_s, 1e-6),
+    OF("dispatch", "row_us", dispatch.row_s, 1e-6),
+    OF("dispatch", "ns_per_byte", dispatch.s_per_byte, 1e-9),
+    OF("dispatch", "hybrid_gb_per_s", dispatch.hybrid_bytes_per_s, 1e9),
+    OF("dispatch", "hybrid_slowdown", dispatch.hybrid_slowdown, 1),
+#undef OF
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
+    double value = g_str_has_suffix(keys[i].key, "fraction") || g_str_has_suffix(keys[i].key, "share") ? 0.5 : 3;
+    g_autofree char *text = g_strdup_printf("\"%s\": {\"%s\": %g, \"source\": \"default: x\"}", keys[i].section,
+                                            keys[i].key, value);
+    g_autoptr(Cluster) c = with_sections(text);
+    const Kernels *kernels = &c->device.kernels;
+    for (gsize k = 0; k < G_N_ELEMENTS(keys); k++)
+      NEAR(G_STRUCT_MEMBER(double, kernels, keys[k].offset),
+           k == i ? value * keys[k].unit : G_STRUCT_MEMBER(double, &base.kernels, keys[k].offset));
+    ck_assert_int_eq(kernels->n_attention, base.kernels.n_attention);
+    ck_assert_int_eq(kernels->n_memory_kernels, base.kernels.n_memory_kernels);
+    NEAR(kernels->matmul[DTYPE_BF16].unaligned[1][0], kernels->unaligned[1][0]);
+  }
+  device_clear(&base);
+}
+END_TEST
+
+/* A number that stays is as trustworthy as before, and one that is replaced counts no more. */
+START_TEST(like_keeps_provenance_of_what_stays)
+{
+  Device base;
+  ck_assert(device_load("h100-sxm5-80gb", &base, NULL));
+  ck_assert_int_eq(base.kernels.memory_provenance, PROVENANCE_DEFAULT);
+  ck_assert_int_eq(base.kernels.matmul[DTYPE_BF16].provenance, PROVENANCE_FITTED);
+
+  g_autoptr(Cluster) one = with_sections("\"memory\": {\"fraction\": 0.5, \"source\": \"measured: x\"}");
+  ck_assert_int_eq(one->device.kernels.memory_provenance, PROVENANCE_DEFAULT);
+  g_autoptr(Cluster) both =
+    with_sections("\"memory\": {\"fraction\": 0.5, \"launch_us\": 2, \"source\": \"measured: x\"}");
+  ck_assert_int_eq(both->device.kernels.memory_provenance, PROVENANCE_MEASURED);
+
+  g_autoptr(Cluster) worse = with_sections("\"matmul\": {\"bf16\": {\"launch_us\": 3, \"source\": \"default: x\"}}");
+  ck_assert_int_eq(worse->device.kernels.matmul[DTYPE_BF16].provenance, PROVENANCE_DEFAULT);
+  g_autoptr(Cluster) better = with_sections("\"matmul\": {\"bf16\": {\"launch_us\": 3, \"source\": \"measured: x\"}}");
+  ck_assert_int_eq(better->device.kernels.matmul[DTYPE_BF16].provenance, PROVENANCE_FITTED);
+  g_autoptr(Cluster) whole = with_sections(
+    "\"matmul\": {\"bf16\": {\"launch_us\": 3, \"efficiency\": 0.5, \"tile_overhead_us\": 1, \"bandwidth_fraction\": 1,"
+    " \"tile_exponent\": 0, \"overlap_power\": 2, \"split_us\": 1, \"wave_weight\": 0, \"source\": \"measured: x\"}}");
+  ck_assert_int_eq(whole->device.kernels.matmul[DTYPE_BF16].provenance, PROVENANCE_MEASURED);
+
+  g_autoptr(Cluster) rows = with_sections("\"dispatch\": {\"base_us\": 3, \"source\": \"measured: x\"}");
+  ck_assert_int_eq(rows->device.kernels.dispatch.provenance, base.kernels.dispatch.provenance);
+  g_autoptr(Cluster) guess = with_sections("\"dispatch\": {\"base_us\": 3, \"source\": \"default: x\"}");
+  ck_assert_int_eq(guess->device.kernels.dispatch.provenance, PROVENANCE_DEFAULT);
+  device_clear(&base);
+}
+END_TEST
+
 START_TEST(single_device_needs_no_tier)
 {
   g_autoptr(Cluster) c =
@@ -297,6 +382,7 @@ START_TEST(keep_free)
 END_TEST
 
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
-          like_overrides, links_join_the_node_that_is_said, networks_outlast_servers,
-          slots_bound_the_network, like_overrides_kernels, single_device_needs_no_tier,
+          like_overrides, links_join_the_node_that_is_said, networks_outlast_servers, slots_bound_the_network,
+          like_overrides_kernels, single_device_needs_no_tier, like_overrides_keys_of_sections,
+          like_keeps_provenance_of_what_stays,
           resize, keep_free)

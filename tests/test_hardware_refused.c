@@ -63,6 +63,7 @@ static const struct {
   {"[512, 1024]", "[512]", "utilization: […]: expected 1 numbers"},
   {"[0.3, 0.4]", "[0.3, 1.4]", "utilization[1]: 1.4: expected a number above 0 and at most 1"},
   {"[512], \"utilization\": [0.2]", "[], \"utilization\": []", "at least one sequence length"},
+  {"\"launch_us\": 3, ", "", "memory.launch_us: missing"},
   {"\"power_w\": 400", "\"power_w\": 400, \"kernels_provenance\": \"borrowed\"",
    "\"borrowed\": expected one of default"},
   {"\"power_w\": 400", "\"power_w\": -400", "power_w: -400"},
@@ -115,6 +116,9 @@ START_TEST(bad_whole)
   refuse_text("{\"like\": \"titan-rtx-pair\", \"fabric\": [{\"name\": \"f\", \"devices\": 4, \"oversubscription\": 2,"
               " \"source\": \"default: x\"}]}",
               "network: missing");
+  refuse_text("{\"like\": \"dgx\", \"server\": {\"like\": \"dgx-a100-80gb\", \"gpu\": {\"like\": \"a100-sxm4-80gb\","
+              " \"kernels\": {\"like\": \"a100\", \"dispatch\": {\"base_us\": 3, \"source\": \"default: x\"}}}}}",
+              "dispatch.row_us: missing");
   refuse_text("{\"like\": \"dgxx\"}", "like: \"dgxx\": expected the name of a cluster");
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(cluster_load("no-such-cluster", &error));

@@ -10,6 +10,31 @@ static const char *const pass_names[] = {"forward", "backward", NULL};
 #define ANY_US .max = 1e9, .scale = US
 #define CROWDING .min = 1, .max = 1000
 
+/* ---- sections ---- */
+
+/* Under `like`, whether a number of the part that it is like stays. */
+static gboolean one_stays(const PartSource *source, const JsonField *fields, gsize n, gconstpointer model)
+{
+  for (gsize i = 0; i < n; i++) {
+    double value = fields[i].type == JSON_REAL ? G_STRUCT_MEMBER(double, model, fields[i].offset) : 0;
+    if (fields[i].type == JSON_REAL && !json_get(source->object, fields[i].key) &&
+        (fields[i].required || value > fields[i].min))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* A set of constants, of which `known` were read before: they stay, with their provenance, where no key stands. */
+static gboolean read_constants(const PartSource *source, const JsonField *fields, gsize n, gboolean known,
+                               gpointer model, Provenance *provenance, GError **error)
+{
+  PartSource merged = *source;
+  merged.partial = known;
+  if (provenance && !(known && one_stays(source, fields, n, model)))
+    *provenance = PROVENANCE_MEASURED;
+  return part_fields(&merged, fields, n, model, provenance, error);
+}
+
 /* ---- matmul ---- */
 
 static const JsonField matmul_fields[] = {
@@ -40,14 +65,12 @@ static gboolean read_models(const PartSource *source, Kernels *kernels, MatmulMo
       continue;
     if (!part_inside(source, item, &inside, error))
       return FALSE;
-    inside.partial = model->known;
-    if (!model->known) {
-      model->provenance = PROVENANCE_MEASURED;
+    if (!model->known)
       model->crowding = 1;
-    }
-    model->known = TRUE;
-    if (!part_fields(&inside, matmul_fields, G_N_ELEMENTS(matmul_fields), model, &model->provenance, error))
+    if (!read_constants(&inside, matmul_fields, G_N_ELEMENTS(matmul_fields), model->known, model, &model->provenance,
+                        error))
       return FALSE;
+    model->known = TRUE;
   }
   return TRUE;
 }
@@ -175,7 +198,7 @@ static gboolean read_unaligned(const PartSource *source, Kernels *kernels, GErro
     {"bytes", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][0]), TRUE, 1, 100},
     {"bytes_of_activations", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][1]), TRUE, 1, 100},
   };
-  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, NULL, error);
+  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->unaligned[0][0] > 0, kernels, NULL, error);
 }
 
 /* ---- early libraries ---- */
@@ -190,7 +213,7 @@ static gboolean read_early(const PartSource *source, Kernels *kernels, GError **
     {"unaligned_bf16_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_unaligned_share[DTYPE_BF16]), FALSE,
      PLAUSIBLE_EFFICIENCY},
   };
-  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, NULL, error);
+  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->early_cuda_version > 0, kernels, NULL, error);
 }
 
 /* ---- memory ---- */
@@ -240,8 +263,8 @@ static gboolean read_memory(const PartSource *source, Kernels *kernels, GError *
     {"kernels", JSON_ANY},
   };
   const cJSON *array = json_get(source->object, "kernels");
-  kernels->memory_provenance = PROVENANCE_MEASURED;
-  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, &kernels->memory_provenance, error) &&
+  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->memory_fraction > 0, kernels,
+                        &kernels->memory_provenance, error) &&
          (!array || read_memory_kernels(source, array, kernels, error));
 }
 
@@ -254,8 +277,9 @@ static gboolean read_dispatch(const PartSource *source, Kernels *kernels, GError
     {"hybrid_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, hybrid_bytes_per_s), .max = 1e6, .scale = 1e9},
     {"hybrid_slowdown", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, hybrid_slowdown), TRUE, 1, 100},
   };
-  kernels->dispatch.provenance = PROVENANCE_MEASURED;
-  return part_fields(source, fields, G_N_ELEMENTS(fields), &kernels->dispatch, &kernels->dispatch.provenance, error);
+  DispatchModel *dispatch = &kernels->dispatch;
+  return read_constants(source, fields, G_N_ELEMENTS(fields), dispatch->hybrid_slowdown > 0, dispatch, &dispatch->provenance,
+                        error);
 }
 
 /* ---- the file ---- */
