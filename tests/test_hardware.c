@@ -161,6 +161,30 @@ START_TEST(like_overrides)
 }
 END_TEST
 
+/* A price is of the GPU that the server was sold with. */
+START_TEST(price_stays_with_its_gpu)
+{
+  static const struct {
+    const char *keys;
+    double usd;
+  } servers[] = {
+    {"\"devices_per_node\": 4", 6.88},
+    {"\"gpu\": \"h100-sxm5-80gb\"", 6.88},
+    {"\"gpu\": {\"like\": \"h100-sxm5-80gb\", \"memory_gib\": 70, \"source\": \"default: x\"}", 6.88},
+    {"\"gpu\": {\"like\": \"h100-sxm5-80gb\", \"name\": \"mine\"}", 0},
+    {"\"gpu\": \"h200-sxm5-141gb\"", 0},
+    {"\"gpu\": \"h200-sxm5-141gb\", \"usd_per_device_hour\": 8", 8},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(servers); i++) {
+    g_autofree char *text = g_strdup_printf(
+      "{\"name\": \"c\", \"nodes\": 1, \"server\": {\"like\": \"aws-p5-48xlarge\", \"name\": \"s\", %s,"
+      " \"source\": \"default: x\"}, \"source\": \"default: x\"}", servers[i].keys);
+    g_autoptr(Cluster) c = whole_parse(text);
+    ck_assert_double_eq_tol(c->usd_per_device_hour, servers[i].usd, 1e-9);
+  }
+}
+END_TEST
+
 /* A link that a file says no size of joins a node, of whatever size that has where another server is like it; one with a
  * size keeps it. */
 START_TEST(links_join_the_node_that_is_said)
@@ -384,5 +408,5 @@ END_TEST
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
           like_overrides, links_join_the_node_that_is_said, networks_outlast_servers, slots_bound_the_network,
           like_overrides_kernels, single_device_needs_no_tier, like_overrides_keys_of_sections,
-          like_keeps_provenance_of_what_stays,
+          like_keeps_provenance_of_what_stays, price_stays_with_its_gpu,
           resize, keep_free)

@@ -155,13 +155,19 @@ static const JsonField server_fields[] = {
   {"usd_per_device_hour", JSON_REAL, G_STRUCT_OFFSET(Server, usd_per_device_hour), UP_TO(1e6)},
 };
 
-static gboolean read_gpu(const PartSource *source, Device *device, GError **error)
+/* Another GPU costs something else. */
+static gboolean read_gpu(const PartSource *source, Server *server, GError **error)
 {
   const cJSON *item = json_get(source->object, "gpu");
+  g_autofree char *before = g_strdup(server->device.name);
   if (!item)
     return TRUE;
-  device_clear(device);
-  return part_read(&device_part, source, item, device, error);
+  device_clear(&server->device);
+  if (!part_read(&device_part, source, item, &server->device, error))
+    return FALSE;
+  if (g_strcmp0(before, server->device.name) != 0 && !json_get(source->object, "usd_per_device_hour"))
+    server->usd_per_device_hour = 0;
+  return TRUE;
 }
 
 /* `like` may say another size of the node than the server whose tiers these are. */
@@ -179,7 +185,7 @@ static gboolean read_server(const PartSource *source, gpointer out, GError **err
   if (!part_fields(source, server_fields, G_N_ELEMENTS(server_fields), server, NULL, error))
     return FALSE;
   fit_tiers(server);
-  return read_gpu(source, &server->device, error) && (!tiers || read_tiers(source, tiers, server, error)) &&
+  return read_gpu(source, server, error) && (!tiers || read_tiers(source, tiers, server, error)) &&
          network_read(source, FALSE, &server->network, error);
 }
 
