@@ -127,7 +127,8 @@ END_TEST
 
 static void write_file(const char *folder, const char *name, const char *text)
 {
-  g_autofree char *path = g_build_filename(folder, name, NULL);
+  g_autofree char *path = g_build_filename(folder, name, NULL), *above = g_path_get_dirname(path);
+  ck_assert_int_eq(g_mkdir_with_parents(above, 0777), 0);
   ck_assert(g_file_set_contents(path, text, -1, NULL));
 }
 
@@ -270,6 +271,64 @@ START_TEST(own_files_need_no_source)
 }
 END_TEST
 
+static void fails_to_load(const char *file, const char *message)
+{
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(cluster_load(file, &error));
+  ck_assert_msg(strstr(error->message, message) != NULL, "%s\n  lacks %s", error->message, message);
+}
+
+/* A part of a user's own that says no name has its file's, unless it is like another one; what is no part (a tier), and
+ * files of hardware/, must say one. */
+START_TEST(own_files_name_their_parts)
+{
+  static const char server[] = "\"server\": {\"gpu\": {\"arch\": \"a\", \"peak_tflops\": {\"bf16\": 1}, \"memory_gib\": 1, "
+                               "\"memory_gb_per_s\": 1, \"sms\": 1, \"host_gb_per_s\": 1, \"kernels\": \"h100\"}, "
+                               "\"devices_per_node\": 1, \"network\": {\"nics_per_node\": 1, \"nic_gbit_per_s\": 1, "
+                               "\"link\": \"./wire.v2\"}}";
+  g_autofree char *folder = test_directory(), *mine = g_strdup_printf("{\"nodes\": 2, %s}", server);
+  g_autofree char *mixed = g_strdup_printf("{\"node_types\": [{\"name\": \"a\", \"nodes\": 2, %s}, \"./mine.json\"]}", server);
+  g_autofree char *twice = g_strdup_printf("{\"node_types\": [{\"nodes\": 2, %s}, {\"nodes\": 2, %s}]}", server, server);
+  write_file(folder, "wire.v2", "{\"kind\": \"network\", \"base_us\": 1, \"hop_us\": 1, \"efficiency\": 1, \"p2p_base_us\": 1,"
+                                " \"p2p_efficiency\": 1}");
+  write_file(folder, "mine.json", mine);
+  write_file(folder, "mixed.json", mixed);
+  write_file(folder, "twice.json", twice);
+  write_file(folder, "like.json", "{\"like\": \"dgx\", \"nodes\": 2}");
+  write_file(folder, "tier.json", "{\"nodes\": 1, \"server\": {\"gpu\": \"t4\", \"devices_per_node\": 2, \"tiers\": [{\"gb_per_s\": 1,"
+                                  " \"link\": \"pcie4\"}]}}");
+  write_file(folder, ".json", mine);
+  write_file(folder, "a\nb.json", mine);
+  write_file(folder, "data/hardware/ours.json", "{\"nodes\": 1, \"server\": \"t4\", \"source\": \"default: x\"}");
+#define AT(name) g_build_filename(folder, name, NULL)
+  g_autofree char *mine_at = AT("mine.json"), *mixed_at = AT("mixed.json"), *like_at = AT("like.json");
+  g_autofree char *twice_at = AT("twice.json"), *tier_at = AT("tier.json"), *dot_at = AT(".json"), *line_at = AT("a\nb.json");
+  g_autofree char *ours_at = AT("data/hardware/ours.json"), *data_at = AT("data");
+#undef AT
+
+  g_autoptr(Cluster) own = whole_load(mine_at), types = whole_load(mixed_at), like = whole_load(like_at);
+  ck_assert_str_eq(own->name, "mine");
+  ck_assert_str_eq(own->server, "mine");
+  ck_assert_str_eq(own->device.name, "mine");
+  ck_assert_str_eq(own->tiers[0].link.name, "wire.v2");
+  ck_assert_str_eq(types->name, "mixed");
+  ck_assert_str_eq(types->types[1]->name, "mine");
+  ck_assert_str_eq(like->name, "dgx");
+  fails_to_load(twice_at, "a name of its own for each node type, \"twice\" stands twice");
+  fails_to_load(tier_at, "tiers[0].name: missing");
+  fails_to_load(dot_at, "name: missing");
+  fails_to_load(line_at, "name: missing");
+  g_autofree char *data = g_strdup(g_getenv("TDP_DATA"));
+  g_setenv("TDP_DATA", data_at, TRUE);
+  fails_to_load(ours_at, "name: missing");
+  if (data)
+    g_setenv("TDP_DATA", data, TRUE);
+  else
+    g_unsetenv("TDP_DATA");
+  remove_folder(folder);
+}
+END_TEST
+
 /* The usual library where none is named, keys over it where one is like it; a cluster has that of the one it
  * is like. */
 START_TEST(libraries)
@@ -291,4 +350,4 @@ START_TEST(libraries)
 END_TEST
 
 TEST_MAIN("hardware_files", every_file_loads, paths_are_relative_to_the_file, servers_are_clusters, suggestions_work,
-          manual_puts_a_gpu_into_a_server, usual_servers, own_files_need_no_source, libraries)
+          manual_puts_a_gpu_into_a_server, usual_servers, own_files_need_no_source, own_files_name_their_parts, libraries)

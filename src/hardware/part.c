@@ -112,6 +112,21 @@ gboolean part_provenance(const PartSource *source, const char *key, Provenance *
 
 /* ---- objects ---- */
 
+/* The file's base name, of a part in a user's own file that says none; NULL = the field is not that, or must be said. */
+static char *name_by_file(const PartSource *source, const JsonField *field)
+{
+  if (!source->is_part || source->partial || strcmp(field->key, "name") != 0 || json_get(source->object, "name") ||
+      !is_private(source->doc))
+    return NULL;
+  g_autofree char *name = g_path_get_basename(json_name(source->doc));
+  if (g_str_has_suffix(name, ".json"))
+    name[strlen(name) - strlen(".json")] = '\0';
+  gboolean fits = *name && g_utf8_validate(name, -1, NULL);
+  for (const char *c = name; fits && *c; c++)
+    fits = !g_ascii_iscntrl(*c);
+  return fits ? g_steal_pointer(&name) : NULL;
+}
+
 gboolean part_fields(const PartSource *source, const JsonField *fields, gsize n_fields, gpointer out,
                      Provenance *weakest, GError **error)
 {
@@ -120,8 +135,13 @@ gboolean part_fields(const PartSource *source, const JsonField *fields, gsize n_
   JsonField all[FIELDS_MAX];
   g_assert(n_fields + n_common <= FIELDS_MAX);
   for (gsize i = 0; i < n_fields; i++) {
+    g_autofree char *name = name_by_file(source, &fields[i]);
     all[i] = fields[i];
-    all[i].required = fields[i].required && !source->partial;
+    all[i].required = fields[i].required && !source->partial && !name;
+    if (name && fields[i].type == JSON_STRING) {
+      g_free(G_STRUCT_MEMBER(char *, out, fields[i].offset));
+      G_STRUCT_MEMBER(char *, out, fields[i].offset) = g_steal_pointer(&name);
+    }
   }
   for (gsize i = 0; i < n_common; i++)
     all[n_fields + i] = (JsonField){.key = common[i], .type = JSON_ANY};
