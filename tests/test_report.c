@@ -330,6 +330,35 @@ START_TEST(collectives_are_counted_by_hand)
 }
 END_TEST
 
+/* Every stage takes part in the norm, whichever is the critical one. */
+START_TEST(norm_is_of_all_stages)
+{
+  Run r = run_new((Shape) { 2, 4, 1, 1, 8, TRUE });
+
+  for (int row = 0; row < 4; row++) {
+    r.result.metrics.critical_row = row;
+    g_autofree char *text = report_collectives(&r.result, r.trace);
+    g_auto(GStrv) cells = g_regex_split_simple("  +", strstr(text, "gradient norm"), 0, 0);
+    ck_assert_str_eq(cells[9], "1");
+
+    g_autoptr(GString) json = g_string_new(NULL);
+    JsonWriter w;
+    json_writer_init(&w, json);
+    json_open(&w, NULL, '{');
+    report_explain_write(&r.result, r.trace, &w);
+    json_close(&w, '}');
+    g_autoptr(JsonDoc) doc = json_parse(json->str, json->len, "written", NULL);
+    const cJSON *use, *of_norm = NULL;
+    cJSON_ArrayForEach(use, json_get(json_root(doc), "communication"))
+      if (g_str_equal(json_get(use, "for")->valuestring, "gradient norm"))
+        of_norm = use;
+    ck_assert_ptr_nonnull(of_norm);
+    ck_assert_int_eq(json_get(of_norm, "count")->valueint, 1);
+  }
+  run_clear(&r);
+}
+END_TEST
+
 START_TEST(one_device_does_not_communicate)
 {
   Run r = run_new((Shape) { 1, 1, 1, 1, 2, TRUE });
@@ -526,6 +555,6 @@ TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_fo
           what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper,
           further_chunks_are_small, pairs_are_one_box, explanation_by_hand, comparison_has_a_panel_a_plan,
           timeline_keeps_to_its_columns, colors_change_no_letter,
-          memory_is_drawn_as_high_as_it_is, collectives_are_counted_by_hand, one_device_does_not_communicate,
+          memory_is_drawn_as_high_as_it_is, collectives_are_counted_by_hand, norm_is_of_all_stages, one_device_does_not_communicate,
           csv_has_a_line_a_span, plots_are_drawn, plots_of_long_steps_stay_small, folder_that_cannot_be_made,
           no_gnuplot, gnuplot_that_fails, gnuplot_that_hangs)

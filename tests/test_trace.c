@@ -84,6 +84,33 @@ START_TEST(a_send_is_not_charged_to_data)
 }
 END_TEST
 
+/* A stage waits for the norm, which stands on another's lane, wherever in the trace that is. */
+START_TEST(all_wait_for_the_norm)
+{
+  static const Given norm = { 0, LANE_DATA, TASK_NORM, 8, 10, -1, 0 };
+  static const Given others[] = {
+    { 0, LANE_COMPUTE, TASK_PASS, 0, 4, -1, 0 },      { 1, LANE_COMPUTE, TASK_PASS, 0, 5, -1, 0 },
+    { 1, LANE_DATA, TASK_REDUCE, 6, 7, -1, 0 },       { 0, LANE_COMPUTE, TASK_OPTIMIZER, 10, 11, -1, 0 },
+    { 1, LANE_COMPUTE, TASK_OPTIMIZER, 10, 11, -1, 0 }, { 1, LANE_DATA, TASK_GATHER, 11, 12, -1, 0 },
+  };
+  enum { N = G_N_ELEMENTS(others) };
+
+  for (int at = 0; at <= N; at++) {
+    Given all[N + 1];
+    for (int i = 0; i <= N; i++)
+      all[i] = i == at ? norm : others[i - (i > at)];
+    g_autoptr(Trace) t = make(all, N + 1, 0);
+    Metrics m;
+
+    trace_metrics(t, &m);
+    ck_assert_int_eq(m.critical_row, 1);
+    ck_assert_double_eq(m.data_comm_s, 1 + 2 + 1);
+    ck_assert_double_eq(m.idle_s, 2);
+    ck_assert_double_eq(m.compute_s + m.data_comm_s + m.idle_s + m.optimizer_s, m.iteration_s);
+  }
+}
+END_TEST
+
 START_TEST(peak_with_its_parts)
 {
   g_autoptr(Trace) t = make(spans, G_N_ELEMENTS(spans), 0);
@@ -105,4 +132,4 @@ START_TEST(peak_with_its_parts)
 }
 END_TEST
 
-TEST_MAIN("trace", breakdown_by_hand, a_send_is_not_charged_to_data, peak_with_its_parts)
+TEST_MAIN("trace", breakdown_by_hand, a_send_is_not_charged_to_data, all_wait_for_the_norm, peak_with_its_parts)

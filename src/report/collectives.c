@@ -15,7 +15,7 @@ typedef struct {
   double bytes;
   GroupShape group;
   CollectiveCost cost;
-  gint64 count; /* on the critical row */
+  gint64 count; /* that the critical row takes part in */
 } Use;
 
 typedef struct {
@@ -84,7 +84,7 @@ static void add_segment(Walk *w, const Segment *s, gint64 count)
                        .cost = s->cost, .count = count });
 }
 
-/* How often the critical row runs each segment; -1 = no row runs it. */
+/* How often the critical row takes part in each segment, in the norm with all others; -1 = no row runs it. */
 static gint64 *count_segments(const Trace *t, int row)
 {
   gint64 *count = g_new(gint64, t->segments->len);
@@ -93,7 +93,7 @@ static gint64 *count_segments(const Trace *t, int row)
     count[i] = -1;
   for (guint i = 0; i < t->spans->len; i++) {
     const Span *s = &g_array_index(t->spans, Span, i);
-    count[s->segment] = MAX(count[s->segment], 0) + (s->row == row);
+    count[s->segment] = MAX(count[s->segment], 0) + (s->row == row || s->kind == TASK_NORM);
   }
   return count;
 }

@@ -92,15 +92,31 @@ static void charge_gap(const Trace *t, LaneSpans lanes[LANE_COUNT], double from,
   m->idle_s += MAX(0, to - from - waited - sent - host);
 }
 
+static void insert_span(GPtrArray *spans, Span *s)
+{
+  guint place = spans->len;
+
+  while (place > 0 && ((const Span *)g_ptr_array_index(spans, place - 1))->start > s->start)
+    place--;
+  g_ptr_array_insert(spans, place, s);
+}
+
+/* With the gradient norm, which stands on one row's lane: all rows take part in it. */
 static void lane_spans_init(LaneSpans lanes[LANE_COUNT], const Trace *t, int row)
 {
+  Span *norm = NULL;
+
   for (int lane = 0; lane < LANE_COUNT; lane++)
     lanes[lane] = (LaneSpans) { g_ptr_array_new(), 0 };
   for (guint i = 0; i < t->spans->len; i++) {
     Span *s = &g_array_index(t->spans, Span, i);
     if (s->row == row)
       g_ptr_array_add(lanes[s->lane].spans, s);
+    else if (s->kind == TASK_NORM)
+      norm = s;
   }
+  if (norm)
+    insert_span(lanes[LANE_DATA].spans, norm);
 }
 
 static void lane_spans_clear(LaneSpans lanes[LANE_COUNT])
