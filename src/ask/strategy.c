@@ -130,7 +130,7 @@ static Situation situation_of(const Asked *q)
   s.fits_device = s.device_bytes <= c->device.memory_bytes;
   s.fits_layer = layer_bytes(q) <= c->device.memory_bytes;
   s.fits_node = s.fits_device || node_holds(q, s.node);
-  s.fast_node = c->n_tiers > 0 && c->tiers[0].link.kind != LINK_PCIE && c->tiers[0].link.kind != LINK_NETWORK;
+  s.fast_node = cluster_has_fast_node(c);
   s.fast_network = s.several && c->network_tier >= 0 && c->tiers[c->network_tier].bytes_per_s >= FAST_BYTES_PER_S;
   return s;
 }

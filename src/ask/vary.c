@@ -60,16 +60,22 @@ static gboolean has_peak(const Cluster *c, double value)
   return c->device.peak_flops_per_s[DTYPE_BF16] > 0;
 }
 
+static gboolean has_nvlink(const Cluster *c, double value)
+{
+  (void)value;
+  return cluster_has_fast_node(c);
+}
+
 static gboolean has_network(const Cluster *c, double value)
 {
   (void)value;
-  return c->network_tier > 0;
+  return c->network_tier >= 0;
 }
 
 /* Domains of whole nodes. */
 static gboolean can_join(const Cluster *c, double gpus)
 {
-  return c->network_tier == 1 && gpus == floor(gpus) && fmod(gpus, c->devices_per_node) == 0;
+  return cluster_has_fast_node(c) && c->network_tier == 1 && gpus == floor(gpus) && fmod(gpus, c->devices_per_node) == 0;
 }
 
 static gboolean can_limit(const Cluster *c, double watts)
@@ -123,9 +129,10 @@ static const VaryKey keys[] = {
   { "memory", "GiB", set_memory },
   { "memory_rate", "GB/s", set_memory_rate },
   { "tflops", "bf16 TFLOP/s", set_peak, .can = has_peak },
-  { "nvlink", "GB/s", set_nvlink },
+  { "nvlink", "GB/s", set_nvlink, .can = has_nvlink,
+    .expected = "a cluster whose lowest links are NVLink or like it, not PCIe or the network" },
   { "nvlink_domain", "GPUs", set_domain, .can = can_join,
-    .expected = "a multiple of the node's GPUs, on a cluster of nodes and one network" },
+    .expected = "a multiple of the node's GPUs, on a cluster of nodes with NVLink or the like and one network" },
   { "network", "Gbit/s a GPU", set_network, .can = has_network },
   { "power_limit", "W a GPU", cluster_limit_power, .can = can_limit,
     .expected = "from half to all of the watts of a GPU, which the cluster says" },

@@ -473,6 +473,13 @@ double cluster_whole_bytes(const Cluster *cluster, double bytes)
 
 /* ---- means and sums ---- */
 
+gboolean cluster_has_fast_node(const Cluster *cluster)
+{
+  LinkKind kind = cluster->tiers[0].link.kind;
+
+  return cluster->n_tiers > 0 && cluster->network_tier != 0 && kind != LINK_PCIE && kind != LINK_NETWORK;
+}
+
 double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype)
 {
   double sum = 0;

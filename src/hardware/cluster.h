@@ -153,6 +153,9 @@ void cluster_keep_free(Cluster *cluster, double share);
 /* What a device holds of which plans may fill so many bytes. */
 double cluster_whole_bytes(const Cluster *cluster, double bytes);
 
+/* Whether the lowest tier is of the node and faster than PCIe: NVLink, or a link like it. */
+gboolean cluster_has_fast_node(const Cluster *cluster);
+
 /* Dense peak of a device; of a mixed cluster, of the mean one. */
 double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype);
 
