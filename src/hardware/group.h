@@ -17,7 +17,8 @@ typedef struct {
  * from rank 0: blocks of size * stride consecutive ranks, each of `stride`
  * groups. Where ranks fall differently on domains (3 ranks on nodes of 8), the
  * fewest that any domain has of any group it meets is returned; so the size
- * need not be a multiple of it. Numbers never fall from a tier to the next, and
+ * need not be a multiple of it, and groups that lie better are priced as the worst
+ * (docs/plan.md; group_shape_at() is of one alone). Numbers never fall from a tier to the next, and
  * the last tier's is the size. Tiers that the cluster has not hold the size.
  */
 GroupShape group_shape(const Cluster *cluster, int size, int stride);
