@@ -256,6 +256,30 @@ START_TEST(experts_of_deepspeed)
 }
 END_TEST
 
+/* Of the whole batch, the micro-batch and steps of accumulation two say the third, and one alone means one step, on 8
+ * ranks. */
+START_TEST(batches_of_deepspeed)
+{
+  static const struct { const char *settings; int batch, micro; } rows[] = {
+    { "\"train_batch_size\": 64", 64, 8 },
+    { "\"train_micro_batch_size_per_gpu\": 4", 32, 4 },
+    { "\"train_batch_size\": 64, \"gradient_accumulation_steps\": 4", 64, 2 },
+    { "\"train_micro_batch_size_per_gpu\": 4, \"gradient_accumulation_steps\": 2", 64, 4 },
+    { "\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 2", 64, 2 },
+    { "\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 4", 64, 2 },
+    { "\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": \"auto\"", 64, 8 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("{ %s, \"zero_optimization\": { \"stage\": 2 } }", rows[i].settings);
+    g_autofree char *batch = g_strdup_printf("\"global_batch_size\": %d,", rows[i].batch);
+    g_autofree char *micro = g_strdup_printf("\"micro_batch_size\": %d,", rows[i].micro);
+    g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8 }, NULL);
+    ck_assert_msg(l && strstr(l->plan, batch) && strstr(l->plan, micro), "%s: %s", rows[i].settings, l ? l->plan : "");
+  }
+}
+END_TEST
+
 /* Of a file with several, the function that is named; its settings come of calls, variables and other functions. */
 START_TEST(functions_of_torchtitan)
 {
@@ -374,5 +398,6 @@ TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { argu
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
-           { experts_of_deepspeed }, { functions_of_torchtitan }, { functions_stand_in_any_order }, { functions_say_what_is_left },
+           { experts_of_deepspeed }, { batches_of_deepspeed }, { functions_of_torchtitan },
+           { functions_stand_in_any_order }, { functions_say_what_is_left },
            { functions_are_bounded })

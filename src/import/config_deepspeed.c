@@ -4,10 +4,11 @@
 #include <string.h>
 
 #define ZERO "zero_optimization."
+#define MICRO "train_micro_batch_size_per_gpu"
 
 static gboolean recognises(const Settings *s)
 {
-  return settings_find(s, "train_micro_batch_size_per_gpu") || settings_find(s, "train_batch_size") ||
+  return settings_find(s, MICRO) || settings_find(s, "train_batch_size") ||
          settings_find(s, ZERO "stage");
 }
 
@@ -60,11 +61,16 @@ static void put_zero(ConfigReading *r, int stage, JsonWriter *w)
   json_close(w, '}');
 }
 
+/* What is left out follows from what is there, as DeepSpeed's runtime/config.py has it: steps of accumulation are 1 where
+ * the whole batch or the micro-batch stands alone. */
 static void put_batch(ConfigReading *r, int data, JsonWriter *w)
 {
-  int micro = number(r, "train_micro_batch_size_per_gpu", 1), steps = number(r, "gradient_accumulation_steps", 1);
-  int batch = number(r, "train_batch_size", 0);
+  const char *told = settings_text(r->from, MICRO);
+  int batch = number(r, "train_batch_size", 0), steps = MAX(1, number(r, "gradient_accumulation_steps", 1));
+  int micro = number(r, MICRO, MAX(1, batch / ((gint64)data * steps)));
 
+  if (!*told && batch == 0)
+    launch_assume(&r->to, MICRO ": %d: the file names no batch", micro);
   json_put_int(w, "global_batch_size", batch > 0 ? batch : (gint64)micro * steps * data);
   json_put_int(w, "micro_batch_size", micro);
 }
