@@ -57,13 +57,13 @@ START_TEST(only_what_is_named_changes)
       g_autoptr(Cluster) c = whole_parse(clusters[i].cluster), is = whole_parse(clusters[i].cluster);
       if (!(network ? clusters[i].network : clusters[i].nvlink))
         continue;
-      char *list = network ? "network=160" : "nvlink=20"; /* 20 GB/s of a GPU, either */
+      char *list = network ? "network=80" : "nvlink=20"; /* GB/s of a GPU: 10, 20 */
       g_autoptr(GArray) values = vary_parse((char *[]) { list, NULL }, c, NULL);
       varied_set(&g_array_index(values, Varied, 0), c, NULL);
       for (int t = 0; t < c->n_tiers; t++) {
         gboolean named = network ? t >= is->network_tier : t == 0;
         if (t == (network ? is->network_tier : 0))
-          ck_assert_double_eq_tol(c->tiers[t].bytes_per_s, 20e9, 1);
+          ck_assert_double_eq_tol(c->tiers[t].bytes_per_s, network ? 10e9 : 20e9, 1);
         else if (!named)
           ck_assert_double_eq(c->tiers[t].bytes_per_s, is->tiers[t].bytes_per_s);
       }
@@ -71,4 +71,18 @@ START_TEST(only_what_is_named_changes)
 }
 END_TEST
 
-TEST_MAIN("vary", links_that_are_there, only_what_is_named_changes)
+/* No network gives a device more than its slot lets through, as no file does. */
+START_TEST(slots_bound_networks)
+{
+  g_autoptr(Cluster) c = whole_parse("{\"like\": \"dgx\"}"), file = whole_parse(
+    "{\"like\": \"dgx\", \"network\": {\"nic_gbit_per_s\": 800, \"source\": \"default: x\"}}");
+  g_autoptr(GArray) values = vary_parse((char *[]) { (char *)"network=800", NULL }, c, NULL);
+
+  ck_assert_ptr_nonnull(values);
+  varied_set(&g_array_index(values, Varied, 0), c, NULL);
+  ck_assert_double_eq_tol(c->tiers[1].bytes_per_s, file->tiers[1].bytes_per_s, 1);
+  ck_assert_double_lt(c->tiers[1].bytes_per_s, 32e9);
+}
+END_TEST
+
+TEST_MAIN("vary", links_that_are_there, only_what_is_named_changes, slots_bound_networks)

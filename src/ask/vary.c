@@ -41,7 +41,8 @@ static void set_nvlink(Cluster *c, double gb_per_s)
 
 static void set_network(Cluster *c, double gbit_per_s)
 {
-  double factor = gbit_per_s / 8 * 1e9 / c->tiers[c->network_tier].bytes_per_s;
+  double share = MIN(gbit_per_s / 8 * 1e9, device_slot_bytes_per_s(&c->device));
+  double factor = share / c->tiers[c->network_tier].bytes_per_s;
 
   for (int t = c->network_tier; t < c->n_tiers; t++)
     tier_scale_rate(&c->tiers[t], factor);

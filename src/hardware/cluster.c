@@ -163,10 +163,15 @@ static const PartKind cluster_part = {"", "cluster", read_cluster, finish_cluste
 /* Of a slot's nominal rate by copies to or from the host: 26.2 of 31.5 GB/s (A100, PCIe 4.0 with 16 lanes). */
 #define SLOT_ACHIEVED 0.83
 
+double device_slot_bytes_per_s(const Device *device)
+{
+  return device->host_bytes_per_s / SLOT_ACHIEVED;
+}
+
 static void add_network_tiers(Cluster *cluster, const ClusterText *text)
 {
   const Network *network = &text->server.network;
-  double slot = cluster->device.host_bytes_per_s / SLOT_ACHIEVED; /* leads to the NICs too */
+  double slot = device_slot_bytes_per_s(&cluster->device);
   double share = MIN(network->nics * network->nic_bytes_per_s / cluster->devices_per_node, slot);
   cluster->network_tier = cluster->n_tiers;
   cluster->tiers[cluster->n_tiers++] = (Tier){

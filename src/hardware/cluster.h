@@ -73,6 +73,9 @@ typedef struct {
   int rings;                 /* of a network: through a node, of a communicator of all its ranks; 0 = one a rank */
 } Tier;
 
+/* Nominal rate of a device's own slot, each way, which leads to the NICs too: no network gives a device more. */
+double device_slot_bytes_per_s(const Device *device);
+
 /* Devices that a domain joins, whether a job has them or not. */
 static inline int tier_joins(const Tier *tier)
 {
