@@ -1,7 +1,8 @@
-/* States on the host and on NVMe. */
+/* States on the host and on NVMe; copies of gradients at the step. */
 #include "accuracy/run_kind.h"
 #include "cost/offload.h"
 #include "main.h"
+#include "search/bound.h"
 #include "sim/simulate.h"
 #include "stated.h"
 
@@ -196,12 +197,14 @@ START_TEST(weights_come_up)
 }
 END_TEST
 
-/* Each block's input goes and comes back; with slow links passes wait, with any less is held. */
+/* Each block's input goes and comes back; with slow links passes wait, with any less is held. The step's copies would be
+ * the peak. */
 START_TEST(inputs_leave_and_return)
 {
   Planned f;
 
   stated_init(&f, "deepspeed", 8);
+  f.framework->step_gradients = STEP_IN_PLACE;
   f.plan.recompute = RECOMPUTE_FULL;
   f.plan.micro_batch = 2;
   StatedRun here = stated_run(&f);
@@ -378,7 +381,119 @@ START_TEST(keys_round_trip)
 }
 END_TEST
 
+/* Bytes a parameter at the step, whole + shared / d: Megatron Core's own table (docs, dist_optimizer.md); DeepSpeed's
+ * 24 and what its ZeRO flattens and copies beside 4 + 12/d, 2 + 14/d and 16/d, of ZeRO-1 where other ranks' gradients are
+ * gone by then; fp32 gradients of Megatron, FSDP and of those who step on them need no copy, none lies on the host, and
+ * what the allocator keeps of ZeRO's step of 2021 is op_step_bytes'. */
+static const struct {
+  const char *framework;
+  DType precision;
+  int zero;
+  double whole, shared;
+} stepped[] = {
+  { "megatron-core", DTYPE_FP16, 0, 20, 0 },       { "megatron-core", DTYPE_FP16, 1, 4, 16 },
+  { "megatron-core", DTYPE_BF16, 0, 18, 0 },       { "megatron-core", DTYPE_BF16, 1, 6, 12 },
+  { "megatron-core", DTYPE_FP32, 0, 16, 0 },       { "megatron-core", DTYPE_FP32, 1, 8, 8 },
+  { "nemo-2025-02", DTYPE_BF16, 0, 20, 0 },        { "nemo-2025-02", DTYPE_BF16, 1, 4, 16 },
+  { "megatron-core", DTYPE_FP16, 2, 2, 18 },       { "megatron-core", DTYPE_FP16, 3, 0, 20 },
+  { "megatron-2020", DTYPE_FP16, 0, 20, 0 },       { "megatron-2022", DTYPE_FP16, 0, 20, 0 },
+  { "deepspeed", DTYPE_FP16, 0, 24, 0 },           { "deepspeed", DTYPE_BF16, 0, 24, 0 },
+  { "deepspeed", DTYPE_FP16, 1, 2, 20 },           { "deepspeed", DTYPE_BF16, 1, 2, 20 },
+  { "deepspeed", DTYPE_FP16, 2, 2, 20 },           { "deepspeed", DTYPE_FP16, 3, 0, 22 },
+  { "deepspeed", DTYPE_FP32, 0, 16, 0 },           { "deepspeed", DTYPE_FP32, 2, 4, 16 },
+  { "gpt-neox-2023", DTYPE_FP16, 1, 2, 20 },       { "megatron-deepspeed-2021", DTYPE_FP16, 0, 24, 0 },
+  { "megatron-deepspeed-2021", DTYPE_FP16, 1, 4, 12 }, { "megatron-deepspeed-2022", DTYPE_BF16, 1, 8, 12 },
+  { "fsdp", DTYPE_BF16, 2, 2, 16 },
+  { "nanotron-2025", DTYPE_FP16, 0, 16, 0 },       { "tdp-run", DTYPE_FP16, 1, 4, 12 },
+};
+
+START_TEST(gradients_of_the_step)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework(stepped[_i].framework);
+  Plan plan = plan_default(model, framework);
+  double params[2] = { 1e9, 0 };
+
+  plan.precision = stepped[_i].precision;
+  plan.zero = stepped[_i].zero;
+  framework->bucket_copies = 0;
+  for (plan.dp = 1; plan.dp <= 64; plan.dp *= 2) {
+    StateBytes held = op_states(STATES(&plan));
+    double states = held.weights + held.gradients + held.optimizer, step = stepped[_i].whole + stepped[_i].shared / plan.dp;
+    ck_assert_double_eq_tol(states + op_step_copies(LAYOUT(&plan)->states, params) / 1e9, MAX(states, step), 1e-9);
+  }
+  plan.dp = 8;
+  plan.offload.optimizer = STORE_CPU;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, params), 0);
+}
+END_TEST
+
+/* Buckets are free by the step of ZeRO-1 and 2; ZeRO-3 steps sub-groups of 1e9; experts that are apart are a group of
+ * their own, behind the others', but beside Megatron's; the precision-aware optimizer reads bf16 gradients. */
+START_TEST(groups_of_the_step)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) deepspeed = fixture_framework("deepspeed");
+  g_autoptr(Framework) nemo = fixture_framework("nemo-2025-02");
+  Plan plan = plan_default(model, deepspeed);
+  double one[2] = { 8e9, 0 }, two[2] = { 8e9, 6e9 };
+
+  plan.precision = DTYPE_BF16;
+  plan.dp = 4;
+  plan.zero = 2;
+  double buckets = op_bucket_bytes(STATES(&plan), 8e9);
+  ck_assert_double_eq(buckets, 2 * 5e8 * 2);
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, one), 6 * 2e9 - buckets);
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 6 * 2e9 - 2 * buckets);
+  plan.zero = 3;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, one), 6 * 1e9);
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 6 * 1e9);
+  plan.zero = 0;
+  plan.dp = 1;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 4 * (8e9 + 6e9 + 8e9));
+  plan.framework = nemo;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 4 * (8e9 + 6e9));
+  StateLayout apart[2] = { LAYOUT(&plan)->states[0], LAYOUT(&plan)->states[1] };
+  apart[1].optimizer_parts = 2;
+  ck_assert_double_eq(op_step_copies(apart, two), 4 * (8e9 + 3e9));
+  plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 0);
+}
+END_TEST
+
+/* With full recomputation nothing that passes hold is as large as the copies, which are then the peak, and the bound of
+ * memory has them; without it the peak is the passes', and it is as if there were none. */
+START_TEST(peak_of_the_step)
+{
+  Planned f;
+
+  stated_init(&f, "megatron-core", 2);
+  f.plan.zero = _i;
+  f.plan.precision = DTYPE_FP16;
+  for (int all = 0; all < 2; all++) {
+    f.plan.recompute = all ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    f.plan.micro_batch = all ? 1 : 2;
+    f.framework->step_gradients = STEP_COPIED;
+    Metrics with = planned_run(&f);
+    PriceSums *sums = price_sums_new(f.model, LAYOUT(&f.plan), f.cluster);
+    BoundRanks ranks = bound_ranks(f.model, LAYOUT(&f.plan), sums);
+    double bound = bound_memory(LAYOUT(&f.plan), &ranks), copies = 4 * stated_params(&f) / (_i ? 2 : 1);
+    price_sums_free(sums);
+    f.framework->step_gradients = STEP_IN_PLACE;
+    Metrics without = planned_run(&f);
+    double lost = 1 + f.framework->fragmentation;
+    double dynamic = (without.memory[PART_ACTIVATIONS] + without.memory[PART_BUFFERS]) * lost;
+    ck_assert_int_eq(copies * lost > dynamic, all);
+    ck_assert_double_eq_tol(with.peak_memory_bytes - without.peak_memory_bytes, all ? copies * lost - dynamic : 0, 1);
+    ck_assert_double_eq(with.memory[PART_ACTIVATIONS], all ? 0 : without.memory[PART_ACTIVATIONS]);
+    ck_assert(!all || bound > without.peak_memory_bytes);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_LOOPS("states", { layers_leave_and_return, 4 }, { layers_leave_alone, 2 }, { copies_share_the_node },
            { sub_groups_overlap }, { gradients_go_down }, { gradients_queue, G_N_ELEMENTS(queues) },
            { updates_are_delayed }, { weights_come_up }, { inputs_leave_and_return }, { layers_have_rules },
-           { choices_have_rules }, { keys_round_trip })
+           { choices_have_rules }, { keys_round_trip },
+           { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 })

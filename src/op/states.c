@@ -175,15 +175,79 @@ double held_state_bytes(const HeldBytes *held)
   return held->states.weights + held->states.gradients + held->states.optimizer;
 }
 
+/* Of a step in fp16, which op_step_bytes counts. */
+static gboolean keeps_step_copies(const StateLayout *s)
+{
+  return s->formats.precision == DTYPE_FP16 && s->zero > 0 && s->framework->fp16_step_copies;
+}
+
 double op_step_bytes(const StateLayout *s, double params, double largest)
 {
   double partition = params / s->optimizer_parts, piece = MIN(largest, partition);
   double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
 
-  if (s->formats.precision != DTYPE_FP16 || s->zero == 0 || !s->framework->fp16_step_copies)
+  if (!keeps_step_copies(s))
     return s->framework->step_bytes * partition;
   /* a block is reused by the smallest later one that it holds */
   if (flat <= overflow && step <= norm)
     return overflow + norm;
   return overflow + norm + step + (flat <= norm ? 0 : flat);
+}
+
+/* An fp32 copy of a gradient that is kept in less. */
+static double wide_copy(const StateLayout *s)
+{
+  return s->gradient_bytes < dtype_bytes[DTYPE_FP32] ? dtype_bytes[DTYPE_FP32] : 0;
+}
+
+/* Megatron-LM's precision-aware optimizer, which formats of states ask for, reads gradients as they are kept. */
+static double copied_gradients(const StateLayout states[2], const double params[2])
+{
+  double bytes = 0;
+
+  for (int experts = 0; experts < 2; experts++)
+    if (!optimizer_has_formats(&states[experts].optimizer))
+      bytes += wide_copy(&states[experts]) * params[experts] / states[experts].optimizer_parts;
+  return bytes;
+}
+
+/* Of a group under ZeRO; BF16_Optimizer steps on fp32 gradients that are flat already. */
+static double flattened_part(const StateLayout *s, double params)
+{
+  double part = params / s->optimizer_parts, copy = wide_copy(s);
+
+  if (s->zero == 1 && s->formats.precision == DTYPE_BF16 && copy == 0)
+    return 0;
+  return (s->gradient_bytes + copy) * (s->zero == 3 ? MIN(part, SUB_GROUP_PARAMS) : part);
+}
+
+static double flattened_gradients(const StateLayout states[2], const double params[2])
+{
+  double most = 0, flat = 0, gone = 0;
+
+  for (int experts = 0; experts < 2; experts++) {
+    const StateLayout *s = &states[experts];
+    double n = params[experts], copy = wide_copy(s) * n;
+    most = MAX(most, s->zero > 0 ? flattened_part(s, n) : copy);
+    flat += s->zero > 0 ? 0 : copy;
+    gone += s->zero < 3 ? op_bucket_bytes(s, n) : 0;
+    gone += s->zero == 1 ? s->gradient_bytes * (n - n / s->optimizer_parts) : 0;
+  }
+  return MAX(0, most + flat - gone);
+}
+
+double op_step_copies(const StateLayout states[2], const double params[2])
+{
+  const StateLayout *s = &states[0];
+
+  if (s->offload.optimizer || keeps_step_copies(s))
+    return 0;
+  switch (s->framework->step_gradients) {
+  case STEP_COPIED:
+    return copied_gradients(states, params);
+  case STEP_FLATTENED:
+    return flattened_gradients(states, params);
+  default:
+    return 0;
+  }
 }

@@ -99,9 +99,6 @@ gboolean check_sharding(const Subject *s, GError **error)
 /* DeepSpeed's aio buffers for weights: buffer_count 5 of buffer_size 1e8. */
 #define NVME_BUFFER_PARAMS 5e8
 
-/* Optimizer states on their way from and to NVMe: DeepSpeed's default sub_group_size. */
-#define NVME_SUB_GROUP 1e9
-
 /* Blocks of a stage, on average, that keep anything for a backward. */
 static double keeping_blocks(const Plan *p, const Model *model)
 {
@@ -170,7 +167,7 @@ static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *
   double weights = adapter_frozen_bytes(&p->adapter, p->precision, TRUE), all = model->params / parts;
   double owned = adapter_trained(&p->adapter, model) / parts, ranks = MIN(cluster->devices_per_node, p->gpus);
   double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
-  double group = p->offload.sub_group > 0 ? p->offload.sub_group : NVME_SUB_GROUP;
+  double group = p->offload.sub_group > 0 ? p->offload.sub_group : SUB_GROUP_PARAMS;
 
   keep(&m, p->offload.optimizer, state * owned, state * group);
   keep(&m, p->offload.parameters, weights * all, weights * NVME_BUFFER_PARAMS);

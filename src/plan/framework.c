@@ -24,11 +24,12 @@ static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "to
 static const char *const without_flash_names[] = { "unfused", "efficient", NULL };
 static const char *const placement_names[] = { "whole", "data", "folded", NULL };
 static const char *const capacity_names[] = { "none", "drop", "pad", NULL };
+static const char *const step_gradient_names[] = { "in_place", "copied", "flattened", NULL };
 static const char *const accumulation_names[] = { "none", "separate", "fused", NULL };
 
 typedef struct {
   Framework framework;
-  int engine, attention, without_flash, accumulation, splits, fp8, experts, capacity;
+  int engine, attention, without_flash, accumulation, step, splits, fp8, experts, capacity;
   char *like;
   GChecksum *digest;
 } Parsed;
@@ -109,6 +110,7 @@ static const JsonField fields[] = {
   { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
   { "shards_main_params", JSON_BOOL, FIELD(shards_main_params) },
   { "bf16_reduced_copy", JSON_BOOL, FIELD(bf16_reduced_copy) },
+  { "step_gradients", JSON_ENUM, G_STRUCT_OFFSET(Parsed, step), .names = step_gradient_names },
   { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
   { "step_bytes", JSON_REAL, FIELD(step_bytes), FALSE, 0, 100 },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
@@ -150,7 +152,7 @@ static const JsonField fields[] = {
 
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "executor_memory",
                                              "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib",
-                                             "stage_graph_gib", "ring_returns",
+                                             "stage_graph_gib", "ring_returns", "step_gradients",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file
@@ -415,6 +417,7 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.attention = parsed.attention;
   parsed.framework.attention_without_flash = parsed.without_flash;
   parsed.framework.accumulation = parsed.accumulation;
+  parsed.framework.step_gradients = parsed.step;
   parsed.framework.splits = parsed.splits;
   parsed.framework.fp8 = parsed.fp8;
   parsed.framework.experts = parsed.experts;

@@ -66,6 +66,11 @@ extern const char *const cuda_graph_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
+/* What a step works on where gradients are not kept in fp32: on them; on fp32 copies of all, made one by one before any
+ * is used (Megatron-LM's _copy_model_grads_to_main_grads()); on one flat fp32 tensor for each group of parameters
+ * (DeepSpeed's optimizers). */
+typedef enum { STEP_IN_PLACE, STEP_COPIED, STEP_FLATTENED } StepGradients;
+
 /* Kernels of block-sparse attention: products and softmax of blocks apart, or fused. */
 typedef enum { SPARSE_SEPARATE, SPARSE_FUSED } SparseKernels;
 
@@ -155,6 +160,7 @@ typedef struct {
   int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones */
   gboolean shards_main_params; /* ZeRO-3 divides the main weights alone, which are cast as they are gathered */
   gboolean bf16_reduced_copy; /* where weights are bf16: all gradients are cast to bf16 at once to be reduced */
+  StepGradients step_gradients; /* there for the step alone: op_step_copies */
   gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */
   double step_bytes;          /* for a parameter of the partition: temporaries that the allocator keeps of a step */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */

@@ -18,6 +18,9 @@
 #include "base/json.h"
 #include "hardware/cluster.h"
 
+/* Parameters that DeepSpeed's ZeRO-3 steps at once by default (sub_group_size). */
+#define SUB_GROUP_PARAMS 1e9
+
 /* Where something of a rank lives, as DeepSpeed's `device` says it. */
 typedef enum { STORE_DEVICE, STORE_CPU, STORE_NVME, STORE_COUNT } Store;
 extern const char *const store_names[]; /* "none", "cpu", "nvme" */

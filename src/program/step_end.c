@@ -141,6 +141,16 @@ static void add_updated(ProgramBuild *b, int row, const RankWeights *weights, in
     }
 }
 
+/* Copies of gradients that are there while all strategies' layers are updated. */
+static double step_copies(const ProgramBuild *b, const RankWeights *weights)
+{
+  double bytes = 0;
+
+  for (int i = 0; i < b->n_strategies; i++)
+    bytes += op_step_copies(b->strategies[i].states, weights[i].params);
+  return bytes;
+}
+
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   g_autofree RankWeights *weights = g_new(RankWeights, b->n_strategies);
@@ -148,8 +158,10 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
   for (int i = 0; i < b->n_strategies; i++)
     weights[i] = rank_weights(b, row, i);
   OptimizerPrice price = step_price(b, row, weights);
+  double copies = step_copies(b, weights);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds,
-                .offload_s = price.offload_s, .crowded_s = price.crowded_s, .slowdown = 1 };
+                .offload_s = price.offload_s, .crowded_s = price.crowded_s, .slowdown = 1,
+                .alloc_bytes = copies, .free_bytes = copies };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, add_momentum(b, row, weights, norm));

@@ -95,6 +95,7 @@ typedef struct {
   double beside;      /* the same, without what is lost to fragments, where the last block's backward runs, beside its
                          weights and gradients; 0 elsewhere */
   BoundWeights block; /* of that block */
+  double room;        /* of `dynamic`, what memory_in_room adds */
 } RankBytes;
 
 /* The ranks of which one needs most memory, whatever becomes of states. */

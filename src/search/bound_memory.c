@@ -81,7 +81,8 @@ static RankBytes rank_bytes(const Bound *b, int rank, gboolean last, double acti
   r.dynamic *= 1 + b->layout->passes.framework->fragmentation;
   const Cluster *cluster = b->sums->cluster;
   if (b->mixed)
-    r.dynamic = memory_in_room(cluster, r.dynamic, mesh_site(&b->layout->mesh, cluster, rank)->device.memory_bytes);
+    r.room = memory_in_room(cluster, 0, mesh_site(&b->layout->mesh, cluster, rank)->device.memory_bytes);
+  r.dynamic += r.room;
   return r;
 }
 
@@ -139,8 +140,10 @@ double bound_memory(const Layout *l, const BoundRanks *all)
     const RankBytes *r = &all->ranks[i];
     double held = held_bytes(l, &r->weights, FALSE) + (apart ? held_bytes(l, &r->weights, TRUE) : 0);
     double shared = shared_bytes(l, &r->block, FALSE) + (apart ? shared_bytes(l, &r->block, TRUE) : 0);
-    double beside = (r->beside + shared) * (1 + l->passes.framework->fragmentation);
-    most = MAX(most, held + (r->beside > 0 ? MAX(r->dynamic, beside) : r->dynamic));
+    double lost = 1 + l->passes.framework->fragmentation;
+    double step = op_step_copies(l->states, r->weights.params) * lost + r->room;
+    double passes = r->beside > 0 ? MAX(r->dynamic, (r->beside + shared) * lost) : r->dynamic;
+    most = MAX(most, held + MAX(passes, step));
   }
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }

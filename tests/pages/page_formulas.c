@@ -207,35 +207,41 @@ typedef struct {
   DType precision;
   int zero;
   double whole, shared; /* bytes a parameter, whole + shared / d */
-  const char *why;
 } States;
 
-#define FP16_COPY "the formula counts an fp32 copy of the gradients, which the step makes part by part and frees"
-
 static const States states[] = {
-  { "16", "deepspeed", DTYPE_FP16, 0, 16, 0, NULL },
-  { "4 + 12/d", "deepspeed", DTYPE_FP16, 1, 4, 12, NULL },
-  { "2 + 14/d", "deepspeed", DTYPE_FP16, 2, 2, 14, NULL },
-  { "16/d", "deepspeed", DTYPE_FP16, 3, 0, 16, NULL },
-  { "18", "megatron-core", DTYPE_BF16, 0, 18, 0, NULL },
-  { "6 + 12/d", "megatron-core", DTYPE_BF16, 1, 6, 12, NULL },
-  { "20", "megatron-core", DTYPE_FP16, 0, 20, 0, FP16_COPY },
-  { "4 + 16/d", "megatron-core", DTYPE_FP16, 1, 4, 16, FP16_COPY },
-  { "16", "megatron-core", DTYPE_FP32, 0, 16, 0, NULL },
-  { "8 + 8/d", "megatron-core", DTYPE_FP32, 1, 8, 8, NULL },
+  { "16", "deepspeed", DTYPE_FP16, 0, 16, 0 },
+  { "4 + 12/d", "deepspeed", DTYPE_FP16, 1, 4, 12 },
+  { "2 + 14/d", "deepspeed", DTYPE_FP16, 2, 2, 14 },
+  { "16/d", "deepspeed", DTYPE_FP16, 3, 0, 16 },
+  { "18", "megatron-core", DTYPE_BF16, 0, 18, 0 },
+  { "6 + 12/d", "megatron-core", DTYPE_BF16, 1, 6, 12 },
+  { "20", "megatron-core", DTYPE_FP16, 0, 20, 0 },
+  { "4 + 16/d", "megatron-core", DTYPE_FP16, 1, 4, 16 },
+  { "16", "megatron-core", DTYPE_FP32, 0, 16, 0 },
+  { "8 + 8/d", "megatron-core", DTYPE_FP32, 1, 8, 8 },
 };
+
+/* States and copies of gradients, bytes a parameter of the model. */
+static double at_the_step(const Setting *s)
+{
+  double params[2] = { s->model->params, 0 };
+
+  return op_state_bytes(STATES(&s->plan)) + op_step_copies(LAYOUT(&s->plan)->states, params) / params[0];
+}
 
 static void states_of_parameters(Page *p)
 {
   section(p, "States, bytes a parameter",
           "ZeRO (arXiv 1910.02054, section 3.1, K = 12) and Megatron Core's documentation of the distributed "
-          "optimizer; d = 64.");
+          "optimizer, whose figures in fp16 have the fp32 gradients that its step makes; d = 64.");
   for (gsize i = 0; i < G_N_ELEMENTS(states); i++) {
     const States *x = &states[i];
     Setting s = setting("gpt2", "dgx-a100-80gb", 64, x->framework, x->precision);
     g_autofree char *shape = g_strdup_printf("%s, %s, ZeRO-%d", x->framework, dtype_names[x->precision], x->zero);
     s.plan.zero = x->zero;
-    row(p, x->formula, shape, x->whole + x->shared / 64, op_state_bytes(STATES(&s.plan)), x->why);
+    gboolean megatron = g_str_equal(x->framework, "megatron-core");
+    row(p, x->formula, shape, x->whole + x->shared / 64, megatron ? at_the_step(&s) : op_state_bytes(STATES(&s.plan)), NULL);
     setting_clear(&s);
   }
 }
@@ -522,15 +528,16 @@ static void estimators_and_states(Page *p)
   Setting s = setting("llama-2-7b", "dgx-a100-80gb", 64, "deepspeed", DTYPE_FP16);
   double params = s.model->params;
 
-  section(p, "DeepSpeed's estimators against the states that a plan has, bytes of a GPU",
-          "Without 4L, the largest module: the simulator has gathered layers and buckets as buffers over time. Llama "
-          "2 7B, N = 64.");
+  section(p, "DeepSpeed's estimators against what a plan holds at the step, bytes of a GPU",
+          "States and the copies of gradients that the step makes. Without 4L, the largest module, and without buckets: "
+          "the simulator has them as buffers over time. Llama 2 7B, N = 64.");
+  s.framework->bucket_copies = 0;
   s.plan.zero = 2;
-  row(p, "2Ψ + 18Ψ/N", "ZeRO-2", 2 * params + 18 * params / 64, op_state_bytes(STATES(&s.plan)) * params,
-      "16-bit gradients and 12 bytes of Adam are 14: the estimator also counts an fp32 gradient");
+  row(p, "2Ψ + 18Ψ/N", "ZeRO-2", 2 * params + 18 * params / 64, at_the_step(&s) * params,
+      "2 + 12 and an fp32 gradient are 18; the step also flattens the 16-bit ones before it copies them, 2Ψ/N");
   s.plan.zero = 3;
-  row(p, "18Ψ/N", "ZeRO-3, without 4L", 18 * params / 64, op_state_bytes(STATES(&s.plan)) * params,
-      "2 + 2 + 12 are 16: the estimator also counts an fp32 gradient and no 16-bit one");
+  row(p, "18Ψ/N", "ZeRO-3, without 4L", 18 * params / 64, at_the_step(&s) * params,
+      "2 + 12 and an fp32 gradient are 18; beside them stand the 16-bit ones, twice while they are flattened, 4Ψ/N");
   setting_clear(&s);
 }
 
