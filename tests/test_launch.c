@@ -448,7 +448,7 @@ START_TEST(settings)
   has(titan->plan, "\"recompute_granularity\": \"full\"");
   ck_assert_uint_eq(titan->unknown->len, 0); /* of a section that is known all settings may matter */
   ck_assert_str_eq(titan->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
-                                            "parallelism.made_up_degree, compile.enable");
+                                            "parallelism.made_up_degree");
   ck_assert_str_eq(nano->tool, "nanotron");
   ck_assert_int_eq(nano->gpus, 8);
   has(nano->plan, "\"global_batch_size\": 64");

@@ -280,6 +280,34 @@ START_TEST(batches_of_deepspeed)
 }
 END_TEST
 
+/* What torchtitan's TOML leaves unsaid is as torchtitan has it: every second block is made again, and experts' matrices are
+ * not divided. */
+START_TEST(defaults_of_torchtitan)
+{
+  static const struct { const char *settings, *plan, *assumed; } rows[] = {
+    { "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n", "\"selective\"", NULL },
+    { "[activation_checkpoint]\nmode = \"selective\"\n", "\"selective\"", "selective_ac_option: 2: taken as \"op\"" },
+    { "", "\"selective\"", "selective_ac_option: 2: taken as \"op\"" },
+    { "[activation_checkpoint]\nselective_ac_option = \"4\"\n", "\"selective\"", "one block of 4 made again" },
+    { "[activation_checkpoint]\nselective_ac_option = \"1\"\n", "\"recompute_granularity\": \"full\"", NULL },
+    { "[activation_checkpoint]\nmode = \"full\"\n", "\"recompute_granularity\": \"full\"", NULL },
+    { "[parallelism]\nexpert_parallel_degree = 4\n", "\"expert_tensor_parallel_size\": 1", "" },
+    { "[parallelism]\nexpert_parallel_degree = 4\nexpert_tensor_parallel_degree = 2\ntensor_parallel_degree = 2\n",
+      "\"expert_tensor_parallel_size\": 2", "" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("[model]\nname = \"qwen3\"\nflavor = \"30B-A3B\"\n%s", rows[i].settings);
+    g_autoptr(Launch) l = launch_read(text, "x.toml", &(LaunchOptions) { .gpus = 8 }, NULL);
+    ck_assert_msg(l && strstr(l->plan, rows[i].plan), "%s: %s", rows[i].settings, l ? l->plan : "");
+    g_autofree char *assumed = lines_of(l->assumed);
+    ck_assert_msg(rows[i].assumed ? strstr(assumed, rows[i].assumed) != NULL : !strstr(assumed, "selective_ac_option"), "%s: %s",
+                  rows[i].settings, assumed);
+    ck_assert_msg(strstr(assumed, "compile.enable: false: simulated as if compiled"), "%s", assumed);
+  }
+}
+END_TEST
+
 /* Of a file with several, the function that is named; its settings come of calls, variables and other functions. */
 START_TEST(functions_of_torchtitan)
 {
@@ -398,6 +426,6 @@ TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { argu
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
-           { experts_of_deepspeed }, { batches_of_deepspeed }, { functions_of_torchtitan },
+           { experts_of_deepspeed }, { batches_of_deepspeed }, { defaults_of_torchtitan }, { functions_of_torchtitan },
            { functions_stand_in_any_order }, { functions_say_what_is_left },
            { functions_are_bounded })

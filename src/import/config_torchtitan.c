@@ -69,6 +69,8 @@ static void put_batch(ConfigReading *r, const Degrees *d, JsonWriter *w)
   json_put_bool(w, "sequence_parallel", d->tp > 1);
   json_put_int(w, "context_parallel_size", d->cp);
   json_put_int(w, "expert_model_parallel_size", d->ep);
+  if (d->ep > 1)
+    json_put_int(w, "expert_tensor_parallel_size", config_int(r, PARALLEL "expert_tensor_parallel_degree", 1));
 }
 
 /* A list of the modules of each stage: writes how many layers each holds; how many there are, 0 without a list. */
@@ -132,20 +134,38 @@ static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
     json_put_string(w, "offload", "optimizer");
 }
 
+/* torchtitan 0.2.2, config/job_config.py: every how many blocks one is made again, two unless the file says so, or "op". */
+static const char *recomputation(ConfigReading *r, const char *mode)
+{
+  const char *option = settings_text(r->from, "activation_checkpoint.selective_ac_option");
+
+  if (*mode && !g_str_equal(mode, "selective"))
+    return mode;
+  if (g_str_equal(option, "op"))
+    return "selective";
+  int every = config_int(r, "activation_checkpoint.selective_ac_option", 2);
+  if (every <= 1)
+    return "full";
+  launch_assume(&r->to, "activation_checkpoint.selective_ac_option: %d: taken as \"op\": one block of %d made again whole is "
+                "not simulated", every, every);
+  return "selective";
+}
+
 static void put_kernels(ConfigReading *r, JsonWriter *w)
 {
   const Settings *s = r->from;
   const char *mode = settings_text(s, "activation_checkpoint.mode"), *converters = settings_text(s, "model.converters");
   const char *format = settings_text(s, "training.mixed_precision_param");
 
-  settings_text(s, "activation_checkpoint.selective_ac_option");
-  json_put_string(w, "recompute_granularity", *mode ? mode : "selective");
+  json_put_string(w, "recompute_granularity", recomputation(r, mode));
   json_put_string(w, "precision", strstr(converters, "linear.float8") || strstr(converters, "linear.mx") ? "fp8"
                                   : g_str_equal(format, "float32") ? "fp32" : "bf16");
   if (strstr(converters, "linear.mx"))
     json_put_string(w, "fp8_recipe", "mxfp8");
   if (settings_true(s, PARALLEL "enable_async_tensor_parallel", FALSE))
     json_put_bool(w, "tp_comm_overlap", TRUE);
+  if (!r->framework && !settings_true(s, "compile.enable", FALSE))
+    launch_assume(&r->to, "compile.enable: false: simulated as if compiled, as torchtitan's own runs are");
 }
 
 gboolean torchtitan_read(ConfigReading *r)

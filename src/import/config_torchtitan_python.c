@@ -128,6 +128,7 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
   for (gsize i = 0; i < G_N_ELEMENTS(modes); i++)
     if (ac && g_str_has_prefix(ac->value, modes[i][0]))
       take_setting(own, ac, out, "activation_checkpoint.mode", modes[i][1]);
+  add_setting(out, "activation_checkpoint.selective_ac_option", g_strdup("op")); /* no other is left */
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     if (spec && strstr(spec->value, kinds[i][0]))
       take_setting(own, spec, out, "model.converters", kinds[i][1]);
