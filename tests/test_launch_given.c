@@ -280,6 +280,26 @@ START_TEST(batches_of_deepspeed)
 }
 END_TEST
 
+START_TEST(optimizers_of_deepspeed)
+{
+  static const struct { const char *optimizer, *plan, *assumed; } rows[] = {
+    { "{ \"type\": \"AdamW\" }", "\"optimizer\": \"adamw\"", "" },
+    { "{ \"type\": \"Muon\" }", "\"optimizer\": \"muon\"", "" },
+    { "{ \"type\": \"SGD\", \"params\": { \"momentum\": 0.8 } }", "\"sgd_momentum\": 0.8", "" },
+    { "{ \"type\": \"SGD\" }", "\"sgd_momentum\": 0", "" },
+    { "{ \"type\": \"Lion\" }", "\"zero_stage\": 2", "optimizer.type: Lion: taken as Adam, its own states are not simulated\n" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("{ \"train_batch_size\": 8, \"zero_optimization\": { \"stage\": 2 }, \"optimizer\": %s, "
+                                            "\"activation_checkpointing\": { \"number_checkpoints\": 1 } }", rows[i].optimizer);
+    g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8 }, NULL);
+    ck_assert_msg(l && strstr(l->plan, rows[i].plan), "%s: %s", rows[i].optimizer, l ? l->plan : "");
+    test_text(lines_of(l->assumed), rows[i].assumed);
+  }
+}
+END_TEST
+
 /* What torchtitan's TOML leaves unsaid is as torchtitan has it: every second block is made again, and experts' matrices are
  * not divided. */
 START_TEST(defaults_of_torchtitan)
@@ -426,6 +446,7 @@ TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { argu
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
-           { experts_of_deepspeed }, { batches_of_deepspeed }, { defaults_of_torchtitan }, { functions_of_torchtitan },
+           { experts_of_deepspeed }, { batches_of_deepspeed }, { optimizers_of_deepspeed },
+           { defaults_of_torchtitan }, { functions_of_torchtitan },
            { functions_stand_in_any_order }, { functions_say_what_is_left },
            { functions_are_bounded })

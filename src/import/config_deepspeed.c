@@ -1,6 +1,8 @@
 /* DeepSpeed's JSON. The model, the pipeline and the length of sequences stand in the user's program. */
 #include "import/config_launch.h"
 
+#include "plan/optimizer.h"
+
 #include <string.h>
 
 #define ZERO "zero_optimization."
@@ -96,6 +98,23 @@ static void put_recompute(ConfigReading *r, JsonWriter *w)
     json_put_bool(w, "partition_activations", TRUE);
 }
 
+/* Names as DeepSpeed takes them, or torch.optim has them; what is not modelled is taken as Adam, whose states are common. */
+static void put_optimizer(ConfigReading *r, JsonWriter *w)
+{
+  const char *type = settings_text(r->from, "optimizer.type");
+  const char *momentum = settings_text(r->from, "optimizer.params.momentum");
+
+  for (int i = 0; *type && optimizer_names[i]; i++)
+    if (g_ascii_strcasecmp(type, optimizer_names[i]) == 0) {
+      json_put_string(w, "optimizer", optimizer_names[i]);
+      if (i == OPTIMIZER_SGD)
+        json_put_real(w, "sgd_momentum", g_ascii_strtod(momentum, NULL));
+      return;
+    }
+  if (*type && !g_str_equal(type, "auto"))
+    launch_assume(&r->to, "optimizer.type: %s: taken as Adam, its own states are not simulated", type);
+}
+
 static gboolean read_both(ConfigReading *r)
 {
   g_autoptr(GString) text = g_string_new(NULL);
@@ -114,6 +133,7 @@ static gboolean read_both(ConfigReading *r)
   json_put_int(&w, "expert_model_parallel_size", ep);
   put_zero(r, stage, &w);
   put_recompute(r, &w);
+  put_optimizer(r, &w);
   json_put_string(&w, "precision", precision_of(r));
   json_put_string(&w, "framework", r->framework ? r->framework : "deepspeed");
   json_close(&w, '}');
