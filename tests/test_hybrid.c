@@ -382,7 +382,7 @@ END_TEST
 START_TEST(offloaded)
 {
   Planned f;
-  double each = 1024 * 2.0 * (512 + 2 * 1024 + 2 * 256 + 16 + 1024);
+  double each = 1024 * 2.0 * (2 * 512 + 2 * 1024 + 2 * 256 + 16 + 1024);
 
   setup(&f, "{" SIZES "," MAMBA ",\"layer_pattern\":\"MMM*\"}", 8);
   f.plan.offload.layers = 3;

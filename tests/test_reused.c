@@ -194,10 +194,10 @@ START_TEST(alike)
 END_TEST
 
 /* What goes to the host: nothing of blocks that no gradient passes, which come first; of a block with a branch what its
- * attention, with the embedding beside, its feed-forward, the projection and linear attention read. */
+ * attention, with the embedding beside, its feed-forward, the projection and linear attention read, and the norms. */
 START_TEST(offloaded)
 {
-  double input = 128 * 2.0 * 64, each = 128 * 2.0 * (5 * 64 + 2 * 4 * (32 + 32) + (2 + 1) * 128 + 2 * 96);
+  double input = 128 * 2.0 * 64, each = 128 * 2.0 * (7 * 64 + 2 * 4 * (32 + 32) + (2 + 1) * 128 + 3 * 96);
   Planned f;
 
   setup(&f, HRM(",\"num_hidden_layers\":1"), 1);

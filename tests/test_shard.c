@@ -2,6 +2,7 @@
 #include "main.h"
 #include "planned.h"
 #include "cost/kernel.h"
+#include "plan/check.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -387,8 +388,35 @@ START_TEST(shards_are_copied_for_replicas)
 }
 END_TEST
 
+/* What the rule about the host's memory counts of blocks is what they keep. */
+START_TEST(offloaded_blocks_take_what_they_keep)
+{
+  static const char *const models[] = { "llama-3.1-8b", "gpt3", "mixtral-8x7b", "qwen3-30b-a3b", "gemma-2-9b", "deepseek-v3", "nemotron-h-8b" };
+  static const DType formats[] = { DTYPE_BF16, DTYPE_FP8 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
+    for (int tp = 1; tp <= 2; tp++)
+      for (gsize k = 0; k < G_N_ELEMENTS(formats); k++) {
+        Planned f;
+        planned_init(&f, fixture_known_model(models[i]), fixture_cluster("gb200-nvl72", 8), "megatron-core");
+        plan_set_format(&f.plan, formats[k]);
+        f.plan.tp = tp;
+        f.plan.sequence_parallel = tp > 1;
+        f.plan.dp = 8 / tp;
+        f.plan.seq = 2048;
+        f.plan.offload.layers = f.model->blocks;
+        double kept = 0, counted = plan_offloaded_bytes(&f.plan, f.model);
+        for (int layer = 1; layer <= f.model->blocks; layer++)
+          kept += planned_layer(&f, layer).saved_bytes;
+        ck_assert_msg(counted > 0.7 * kept && counted < 1.02 * kept, "%s, tp %d, %s: %.3f", models[i], tp,
+                      dtype_names[formats[k]], counted / kept);
+        planned_clear(&f);
+      }
+}
+END_TEST
+
 TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks,
           fp8_is_faster, context_divides_the_work, rings_of_groups_divide_the_work,
           rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
           context_shards_states,
-          context_has_rules, shards_are_copied_for_replicas)
+          context_has_rules, shards_are_copied_for_replicas, offloaded_blocks_take_what_they_keep)

@@ -19,6 +19,9 @@ gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_optimizer(const Subject *subject, GError **error); /* check_optimizer.c */
 gboolean check_precision(const Subject *subject, GError **error); /* likewise */
 gboolean check_offload(const Subject *subject, GError **error);
+
+/* What a rank's blocks that go to the host keep there in a micro-batch, bytes: about LayerWork.saved_bytes of the floor above. */
+double plan_offloaded_bytes(const Plan *plan, const Model *model);
 gboolean check_switches(const Subject *subject, GError **error); /* plan_pass_switches() */
 gboolean check_activations(const Subject *subject, GError **error);
 

@@ -120,28 +120,34 @@ static double checkpoint_bytes(const Plan *p, const Model *model)
   return tokens * model_stream_bytes(model, dtype_bytes[p->precision]) / divided * blocks;
 }
 
-/* Elements of a token that the products of a block keep for their weights, with queries, keys, values and what a gate
- * is multiplied with: all but what norms and activations keep besides. Behind a branch, whose attention reads the
- * embedding too, are two products more. */
-static double kept_elements(const Plan *p, const Model *model, const LayerSpec *spec)
+/* Bytes of a token that a block keeps: inputs of norms, queries, keys, values and the core's output, what a gate is
+ * multiplied with, and inputs of products, rows of experts among them, in the format of these. Behind a branch, whose
+ * attention reads the embedding too, are two products more. */
+static double kept_bytes(const Plan *p, const Model *model, const LayerSpec *spec)
 {
   const Attention *a = &spec->attention;
   const FeedForward *f = &spec->ffn;
   double width = (f->experts ? f->experts_per_token : 1) * (double)f->width + f->shared_width;
   double heads = (double)(a->heads + a->kv_heads) * (a->head_dim + a->v_head_dim);
   double linear = spec->linear.heads ? linear_projected(&spec->linear) + linear_values(&spec->linear) : 0;
-  double inputs = (double)model->hidden * (spec_mixes(spec) + (f->width > 0) + (spec->branch ? 3 : 0));
+  double hidden = (double)model->hidden / (p->sequence_parallel ? p->tp : 1);
+  double inputs = hidden * (spec_mixes(spec) + (f->width > 0)), branch = spec->branch ? 3 * hidden : 0;
+  double taken = f->experts ? (double)f->experts_per_token * model->hidden / p->tp : 0; /* of experts' rows, of which they */
+  double given = p->framework->weighs_inside ? 0 : taken; /* keep what they give unless they weigh inside */
+  double bytes = dtype_bytes[p->precision], narrow = plan_narrow(p) ? dtype_bytes[plan_format(p)] : bytes;
+  double kept = f->kind == MLP_SWIGLU ? 2 * width : width; /* before the activation */
 
-  return inputs / (p->sequence_parallel ? p->tp : 1) + (heads + linear + 2 * width) / p->tp;
+  return bytes * (inputs + branch + (heads + linear + kept) / p->tp + given) +
+         narrow * (inputs + plan_expert_tensor(p) * taken + width / p->tp);
 }
 
-static double offloaded_bytes(const Plan *p, const Model *model)
+double plan_offloaded_bytes(const Plan *p, const Model *model)
 {
-  double tokens = (double)p->micro_batch * p->seq / p->cp, elements = 0;
+  double tokens = (double)p->micro_batch * p->seq / p->cp, bytes = 0;
 
   for (int i = 1; i <= MIN(p->offload.layers, model->blocks); i++) /* no rule may have looked at them yet */
-    elements += model_layer(model, i)->detached ? 0 : kept_elements(p, model, model_layer(model, i));
-  return tokens * elements * dtype_bytes[p->precision];
+    bytes += model_layer(model, i)->detached ? 0 : kept_bytes(p, model, model_layer(model, i));
+  return tokens * bytes;
 }
 
 /* What a plan keeps outside of its devices, bytes of a node; ranks are taken to
@@ -175,7 +181,7 @@ static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *
     double bytes = checkpoint_bytes(p, model);
     keep(&m, p->offload.activations, bytes, bytes / MAX(1, keeping_blocks(p, model)));
   }
-  m.cpu_bytes += offloaded_bytes(p, model);
+  m.cpu_bytes += plan_offloaded_bytes(p, model);
   return (HostMemory) { m.cpu_bytes * ranks, m.nvme_bytes * ranks };
 }
 
