@@ -207,6 +207,8 @@ START_TEST(branches_arguments)
 {
   static const struct { const char *arguments, *model, *plan; } rows[] = {
     { "--attention-head-type multiquery", "\"kv_heads\": 1,", NULL },
+    { "--recompute-granularity full --recompute-method uniform --recompute-activations", NULL,
+      "\"recompute_granularity\": \"selective\"" },
     { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace 2", "\"first_dense_layers\": 2", NULL },
     { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace -1", "\"experts\": 8", NULL },
     { "--context-parallel-size 2 --context-parallel-algo ulysses_cp_algo", NULL, "\"cp_comm_type\": \"a2a\"" },

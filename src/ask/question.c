@@ -201,6 +201,11 @@ static int next_devices(const Cluster *c, int devices)
   return devices;
 }
 
+static gboolean may_offload(const SearchOptions *o)
+{
+  return o->space & SPACE_OFFLOAD || o->fixed.value[KEY_OFFLOAD] >= 0 || !space_can(o->base->framework, SPACE_OFFLOAD);
+}
+
 static Answer *fewest_gpus(const Asked *q)
 {
   Answer *a = plan_answer();
@@ -214,7 +219,8 @@ static Answer *fewest_gpus(const Asked *q)
     tried++;
     if (ask_fits(q->model, q->cluster, q->options, devices, TRY_LEAN | TRY_ALL, &likely) &&
         ask_best(q->model, q->cluster, q->options, devices, &found)) {
-      g_string_printf(a->says, "%s fits on %d GPUs and on no fewer.", q->model->name, devices);
+      g_string_printf(a->says, "%s fits on %d GPUs and on no fewer%s.", q->model->name, devices,
+                      may_offload(q->options) ? "" : " with all states on them (--space offload lets these go to the host)");
       add_plan(a, q, q->model, &found);
       return a;
     }
@@ -443,7 +449,8 @@ static Answer *largest_batch(const Asked *q)
         ask_either(q, q->model, o, 0, &likely, &best)) {
       g_string_printf(a->says,
                       "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
-                      "gradients are accumulated over micro-batches.", size);
+                      "gradients are accumulated over micro-batches.%s", size,
+                      size == batch ? " That is all of --global-batch: a larger one may show more." : "");
       add_plan(a, q, q->model, &best);
       return a;
     }

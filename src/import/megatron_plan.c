@@ -325,8 +325,10 @@ static void put_recompute(Reading *r, JsonWriter *w)
   whole = whole || *older || g_str_equal(reading_text(r, "activations_checkpoint_granularity"), "full");
   layers = MAX(layers, reading_int(r, "activations_checkpoint_num_layers", reading_int(r, "checkpoint_num_layers", 0)));
   reading_flag(r, "deepspeed_activation_checkpointing");
-  if (!*granularity)
-    granularity = whole ? "full" : selective ? "selective" : "none";
+  if (selective) /* whatever the granularity: arguments.py sets it so */
+    granularity = "selective";
+  else if (!*granularity)
+    granularity = whole ? "full" : "none";
   if (!*method)
     method = older;
   json_put_string(w, "recompute_granularity", granularity);
