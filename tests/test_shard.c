@@ -391,14 +391,16 @@ END_TEST
 /* What the rule about the host's memory counts of blocks is what they keep. */
 START_TEST(offloaded_blocks_take_what_they_keep)
 {
-  static const char *const models[] = { "llama-3.1-8b", "gpt3", "mixtral-8x7b", "qwen3-30b-a3b", "gemma-2-9b", "deepseek-v3", "nemotron-h-8b" };
+  static const struct { const char *name; double least; } models[] = {
+    { "llama-3.1-8b", 0.96 }, { "gpt3", 0.96 }, { "gemma-2-9b", 0.86 }, { "nemotron-h-8b", 0.77 },
+    { "mixtral-8x7b", 0.86 }, { "qwen3-30b-a3b", 0.7 }, { "deepseek-v3", 0.75 } };
   static const DType formats[] = { DTYPE_BF16, DTYPE_FP8 };
 
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)
     for (int tp = 1; tp <= 2; tp++)
       for (gsize k = 0; k < G_N_ELEMENTS(formats); k++) {
         Planned f;
-        planned_init(&f, fixture_known_model(models[i]), fixture_cluster("gb200-nvl72", 8), "megatron-core");
+        planned_init(&f, fixture_known_model(models[i].name), fixture_cluster("gb200-nvl72", 8), "megatron-core");
         plan_set_format(&f.plan, formats[k]);
         f.plan.tp = tp;
         f.plan.sequence_parallel = tp > 1;
@@ -408,7 +410,7 @@ START_TEST(offloaded_blocks_take_what_they_keep)
         double kept = 0, counted = plan_offloaded_bytes(&f.plan, f.model);
         for (int layer = 1; layer <= f.model->blocks; layer++)
           kept += planned_layer(&f, layer).saved_bytes;
-        ck_assert_msg(counted > 0.7 * kept && counted < 1.02 * kept, "%s, tp %d, %s: %.3f", models[i], tp,
+        ck_assert_msg(counted > models[i].least * kept && counted < 1.01 * kept, "%s, tp %d, %s: %.3f", models[i].name, tp,
                       dtype_names[formats[k]], counted / kept);
         planned_clear(&f);
       }

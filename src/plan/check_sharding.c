@@ -121,8 +121,8 @@ static double checkpoint_bytes(const Plan *p, const Model *model)
 }
 
 /* Bytes of a token that a block keeps: inputs of norms, queries, keys, values and the core's output, what a gate is
- * multiplied with, and inputs of products, rows of experts among them, in the format of these. Behind a branch, whose
- * attention reads the embedding too, are two products more. */
+ * multiplied with, masks of dropout, and inputs of products, rows of experts among them, in the format of these. Behind
+ * a branch, whose attention reads the embedding too, are two products more. */
 static double kept_bytes(const Plan *p, const Model *model, const LayerSpec *spec)
 {
   const Attention *a = &spec->attention;
@@ -136,8 +136,9 @@ static double kept_bytes(const Plan *p, const Model *model, const LayerSpec *spe
   double given = p->framework->weighs_inside ? 0 : taken; /* keep what they give unless they weigh inside */
   double bytes = dtype_bytes[p->precision], narrow = plan_narrow(p) ? dtype_bytes[plan_format(p)] : bytes;
   double kept = f->kind == MLP_SWIGLU ? 2 * width : width; /* before the activation */
+  double masks = model->dropout ? inputs : 0;              /* of residuals, a byte each */
 
-  return bytes * (inputs + branch + (heads + linear + kept) / p->tp + given) +
+  return masks + bytes * (inputs + branch + (heads + linear + kept) / p->tp + given) +
          narrow * (inputs + plan_expert_tensor(p) * taken + width / p->tp);
 }
 
