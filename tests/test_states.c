@@ -295,7 +295,7 @@ START_TEST(layers_have_rules)
                                    "none and backwards in one pass (1, full, none, 1f1b)");
   f.plan.recompute = RECOMPUTE_NONE;
   f.cluster->host_memory_bytes = 1e6;
-  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 1 GiB");
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 2 GiB");
   f.cluster->host_memory_bytes = 1e12;
   planned_divide(&f, 1, 2, 4);
   planned_refuse(&f, RULE_OFFLOAD, "plan: cpu_offloading_num_layers: 7: expected 0 but under "

@@ -71,17 +71,19 @@ START_TEST(only_what_is_named_changes)
 }
 END_TEST
 
-/* No network gives a device more than its slot lets through, as no file does. */
+/* No network gives a device more than its slot lets through, PCIe 4.0 of A100, also one that sends alone. */
 START_TEST(slots_bound_networks)
 {
-  g_autoptr(Cluster) c = whole_parse("{\"like\": \"dgx\"}"), file = whole_parse(
-    "{\"like\": \"dgx\", \"network\": {\"nic_gbit_per_s\": 800, \"source\": \"default: x\"}}");
-  g_autoptr(GArray) values = vary_parse((char *[]) { (char *)"network=800", NULL }, c, NULL);
+  g_autoptr(Cluster) c = whole_parse("{\"like\": \"dgx\"}"), l40s = whole_parse(
+    "{\"name\": \"c\", \"nodes\": 2, \"server\": \"pcie-8x-l40s\", \"source\": \"default: x\"}");
+  char *list[] = { (char *)"network=200", NULL };
+  g_autoptr(GArray) values = vary_parse(list, l40s, NULL);
 
-  ck_assert_ptr_nonnull(values);
-  varied_set(&g_array_index(values, Varied, 0), c, NULL);
-  ck_assert_double_eq_tol(c->tiers[1].bytes_per_s, file->tiers[1].bytes_per_s, 1);
-  ck_assert_double_lt(c->tiers[1].bytes_per_s, 32e9);
+  check(c, "network=250", TRUE, NULL);
+  check(c, "network=260", FALSE, "a cluster that has it, and no more than the slot of a GPU");
+  varied_set(&g_array_index(values, Varied, 0), l40s, NULL);
+  ck_assert_double_eq_tol(l40s->tiers[l40s->network_tier].bytes_per_s, 25e9, 1);
+  ck_assert_double_eq_tol(l40s->tiers[l40s->network_tier].port_bytes_per_s, l40s->device.host_bytes_per_s / 0.83, 1);
 }
 END_TEST
 

@@ -201,7 +201,8 @@ static int next_devices(const Cluster *c, int devices)
   return devices;
 }
 
-static gboolean may_offload(const SearchOptions *o)
+/* Whether states may go to the host, are where they are fixed to be, or cannot go there. */
+static gboolean offload_is_settled(const SearchOptions *o)
 {
   return o->space & SPACE_OFFLOAD || o->fixed.value[KEY_OFFLOAD] >= 0 || !space_can(o->base->framework, SPACE_OFFLOAD);
 }
@@ -220,7 +221,7 @@ static Answer *fewest_gpus(const Asked *q)
     if (ask_fits(q->model, q->cluster, q->options, devices, TRY_LEAN | TRY_ALL, &likely) &&
         ask_best(q->model, q->cluster, q->options, devices, &found)) {
       g_string_printf(a->says, "%s fits on %d GPUs and on no fewer%s.", q->model->name, devices,
-                      may_offload(q->options) ? "" : " with all states on them (--space offload lets these go to the host)");
+                      offload_is_settled(q->options) ? "" : " with all states on them (--space offload lets these go to the host)");
       add_plan(a, q, q->model, &found);
       return a;
     }

@@ -41,11 +41,12 @@ static void set_nvlink(Cluster *c, double gb_per_s)
 
 static void set_network(Cluster *c, double gbit_per_s)
 {
-  double share = MIN(gbit_per_s / 8 * 1e9, device_slot_bytes_per_s(&c->device));
-  double factor = share / c->tiers[c->network_tier].bytes_per_s;
+  double factor = gbit_per_s / 8 * 1e9 / c->tiers[c->network_tier].bytes_per_s;
 
-  for (int t = c->network_tier; t < c->n_tiers; t++)
+  for (int t = c->network_tier; t < c->n_tiers; t++) {
     tier_scale_rate(&c->tiers[t], factor);
+    c->tiers[t].port_bytes_per_s = MIN(c->tiers[t].port_bytes_per_s, device_slot_bytes_per_s(&c->device));
+  }
 }
 
 static void set_domain(Cluster *c, double gpus)
@@ -67,10 +68,9 @@ static gboolean has_nvlink(const Cluster *c, double value)
   return cluster_has_fast_node(c);
 }
 
-static gboolean has_network(const Cluster *c, double value)
+static gboolean has_network(const Cluster *c, double gbit_per_s)
 {
-  (void)value;
-  return c->network_tier >= 0;
+  return c->network_tier >= 0 && gbit_per_s / 8 * 1e9 <= device_slot_bytes_per_s(&c->device);
 }
 
 /* Domains of whole nodes. */
@@ -134,7 +134,8 @@ static const VaryKey keys[] = {
     .expected = "a cluster whose lowest links are NVLink or like it, not PCIe or the network" },
   { "nvlink_domain", "GPUs", set_domain, .can = can_join,
     .expected = "a multiple of the node's GPUs, on a cluster of nodes with NVLink or the like and one network" },
-  { "network", "Gbit/s a GPU", set_network, .can = has_network },
+  { "network", "Gbit/s a GPU", set_network, .can = has_network,
+    .expected = "a cluster that has it, and no more than the slot of a GPU lets through (hardware/README.md)" },
   { "power_limit", "W a GPU", cluster_limit_power, .can = can_limit,
     .expected = "from half to all of the watts of a GPU, which the cluster says" },
   { "failure_hours", "GPU-hours between stops", .set_operations = set_failures },
