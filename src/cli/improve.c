@@ -220,7 +220,7 @@ static gboolean write_changed(const Improve *m, const char *request, GError **er
     g_printerr("tdp-plan: note: %s\n", (const char *)notes->pdata[i]);
   g_autofree char *other = misread(m, changed);
   if (*other)
-    g_printerr("tdp-plan: note: read again, it says %s\n", other);
+    g_printerr("tdp-plan: note: the written file is not the plan yet, which is to be -> what it says: %s\n", other);
   const char *path = strchr(request, '=') + 1;
   if (!files_write(path, changed, strlen(changed), error))
     return FALSE;

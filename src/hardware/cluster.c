@@ -146,8 +146,9 @@ static gboolean finish_cluster(const PartSource *source, gpointer out, GError **
   ClusterText *text = out;
   const Network *network = &text->server.network;
   network_put_over(&text->server.network, &text->network);
-  if (network->nics > 0 && (network->nic_bytes_per_s == 0 || !network->link.name))
-    return part_missing(source, "network", error, "all of a network, which the server has none of");
+  gboolean said = network->nics > 0 || network->nic_bytes_per_s > 0 || network->link.name || network->rings > 0;
+  if (said && (network->nics == 0 || network->nic_bytes_per_s == 0 || !network->link.name))
+    return part_missing(source, "network", error, "all of a network: the server has none, and its cluster says but a part");
   if (network->nics == 0 && text->nodes > 1)
     return json_error(source->doc, json_get(source->object, "nodes"), error,
                       "1, for neither the cluster nor its server has a network");

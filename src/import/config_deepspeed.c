@@ -71,6 +71,9 @@ static void put_batch(ConfigReading *r, int data, JsonWriter *w)
   int batch = number(r, "train_batch_size", 0), steps = MAX(1, number(r, "gradient_accumulation_steps", 1));
   int micro = number(r, MICRO, MAX(1, batch / ((gint64)data * steps)));
 
+  if (batch > 0 && settings_find(r->from, "gradient_accumulation_steps") && batch != (gint64)micro * steps * data)
+    launch_assume(&r->to, "train_batch_size: %d: expected %d x gradient_accumulation_steps %d x %d ranks: DeepSpeed refuses "
+                  "it", batch, micro, steps, data);
   if (!*told && batch == 0)
     launch_assume(&r->to, MICRO ": %d: the file names no batch", micro);
   json_put_int(w, "global_batch_size", batch > 0 ? batch : (gint64)micro * steps * data);

@@ -226,8 +226,8 @@ double op_step_bytes(const StateLayout *states, double params, double largest);
  * What the step of a device with that many parameters, [experts], holds at its worst moment beyond states and buckets:
  * copies of gradients (`step_gradients`) that are there when no pass runs. Megatron-LM's are 4 bytes for a parameter of
  * the partition. DeepSpeed without ZeRO lists fp32 copies of a group and flattens them, 4 + 4; ZeRO flattens what it
- * keeps of the partition and copies that, of ZeRO-3 a sub-group at a time, one group after the other; the buckets of
- * ZeRO-1 and 2 are free by then, and so are gradients that ZeRO-1 leaves to other ranks. Nothing where op_step_bytes
+ * keeps of the partition and copies that, of ZeRO-3 a sub-group at a time, one group after the other; buckets of
+ * gradients are free by then, and so are gradients that ZeRO-1 leaves to other ranks. Nothing where op_step_bytes
  * has the copies of a step in fp16.
  */
 double op_step_copies(const StateLayout states[2], const double params[2]);

@@ -501,7 +501,7 @@ void plan_settle_attention(Plan *plan, const Model *model, const Cluster *cluste
 
   plan->attention = kernel_of(&subject);
   for (guint i = 0; excludes && i < excludes->len; i++)
-    if (g_array_index(excludes, Exclusion, i).changed == FEATURE_FUSED_FP32 && fused_fp32(&subject))
+    if (g_array_index(excludes, Exclusion, i).features == G_GUINT64_CONSTANT(1) << FEATURE_FUSED_FP32 && fused_fp32(&subject))
       to_unfused(plan);
 }
 

@@ -409,10 +409,10 @@ static gboolean runs_stage(const Way *w, const Plan *p)
   return runs;
 }
 
-/* The nearest stage that the framework runs. */
+/* A stage that the framework runs: one that divides more, the nearest first, else the nearest that divides less. */
 static gboolean other_stage(const Way *w)
 {
-  static const int nearest[][3] = { { 2, 3, 1 }, { 2, 3, 0 }, { 1, 3, 0 }, { 1, 2, 0 } };
+  static const int nearest[][3] = { { 1, 2, 3 }, { 2, 3, 0 }, { 3, 1, 0 }, { 2, 1, 0 } };
   Plan *p = w->plan;
 
   for (int i = 0; i < 3; i++) {
