@@ -17,8 +17,8 @@ static const char *const quantizations[FP8_COUNT] = {
 
 /* ---- parallelism ---- */
 
-/* Degrees in the order of our ranks, fastest first: the first ones fill a node. */
-static void put_mesh(Export *e, GString *text)
+/* Degrees in the order of our ranks, fastest first: the first ones fill a node, as the framework's cut_nodes has it. */
+static gboolean put_mesh(Export *e, GString *text, GError **error)
 {
   const Layout *l = &e->layout;
   const int data = l->mesh.dense[AXIS_DATA].size, copies = l->states[0].zero == 3 ? export_copies(e) : data;
@@ -28,15 +28,22 @@ static void put_mesh(Export *e, GString *text)
     { "data", copies }, { "pipeline", l->pipeline.shape.ranks },
   };
   int room = e->node_gpus;
+  gboolean fills = shards % ep == 0;
 
   for (gsize i = 0; i < G_N_ELEMENTS(axes); i++) {
     int inside = MIN(axes[i].size, room);
-    g_assert(axes[i].size % inside == 0 && room % inside == 0); /* the framework's cut_nodes */
+    fills &= inside > 0 && axes[i].size % inside == 0 && room % inside == 0;
+    if (!fills)
+      break;
     room /= inside;
     g_string_append_printf(text, "ici_%s_parallelism: %d\ndcn_%s_parallelism: %d\n", axes[i].name, inside,
                            axes[i].name, axes[i].size / inside);
   }
   g_string_append_printf(text, "shard_optimizer_over_data: %s\n", export_truth(l->states[0].zero == 1));
+  if (!fills)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "maxtext: expected degrees of which the first fill nodes of %d GPUs",
+                e->node_gpus);
+  return fills;
 }
 
 static void put_pipeline(Export *e, GString *text)
@@ -168,7 +175,8 @@ static gboolean render(Export *e, GString *text, GError **error)
                         "dataset_type: synthetic\n");
   g_string_append_printf(text, "steps: %d\n", EXPORT_STEPS);
   maxtext_put_model(e, text);
-  put_mesh(e, text);
+  if (!put_mesh(e, text, error))
+    return FALSE;
   put_pipeline(e, text);
   put_batch(e, text);
   put_kernels(e, text);
