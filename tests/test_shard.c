@@ -388,8 +388,9 @@ START_TEST(shards_are_copied_for_replicas)
 }
 END_TEST
 
-/* What the rule about the host's memory counts of blocks is what they keep. */
-START_TEST(offloaded_blocks_take_what_they_keep)
+/* What the rule about the host's memory counts of blocks is never more than they keep, and of each model at least so
+ * much of it. */
+START_TEST(offloaded_blocks_take_most_of_what_they_keep)
 {
   static const struct { const char *name; double least; } models[] = {
     { "llama-3.1-8b", 0.96 }, { "gpt3", 0.96 }, { "gemma-2-9b", 0.86 }, { "nemotron-h-8b", 0.77 },
@@ -410,7 +411,7 @@ START_TEST(offloaded_blocks_take_what_they_keep)
         double kept = 0, counted = plan_offloaded_bytes(&f.plan, f.model);
         for (int layer = 1; layer <= f.model->blocks; layer++)
           kept += planned_layer(&f, layer).saved_bytes;
-        ck_assert_msg(counted > models[i].least * kept && counted < 1.01 * kept, "%s, tp %d, %s: %.3f", models[i].name, tp,
+        ck_assert_msg(counted > models[i].least * kept && counted < 1.001 * kept, "%s, tp %d, %s: %.3f", models[i].name, tp,
                       dtype_names[formats[k]], counted / kept);
         planned_clear(&f);
       }
@@ -421,4 +422,4 @@ TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_
           fp8_is_faster, context_divides_the_work, rings_of_groups_divide_the_work,
           rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
           context_shards_states,
-          context_has_rules, shards_are_copied_for_replicas, offloaded_blocks_take_what_they_keep)
+          context_has_rules, shards_are_copied_for_replicas, offloaded_blocks_take_most_of_what_they_keep)
