@@ -65,7 +65,22 @@ static const Setting *find_unread(const Settings *s, const char *path)
   return NULL;
 }
 
-/* Counts of tokens, as the sequences that TOML has, unless the file counts these. */
+static const char *const counted[] = { "training.seq_len", "training.local_batch_size",
+                                       PARALLEL "pipeline_parallel_microbatch_size", "training.global_batch_size" };
+
+/* Whether a function counts sequences, as TOML does: else it counts tokens. */
+static gboolean counts_sequences(const ConfigReading *r, const char *function)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(counted); i++) {
+    g_autofree char *path = g_strdup_printf("%s.%s", function, counted[i]);
+    const Setting *one = settings_find(r->from, path);
+    if (one && !g_str_equal(one->value, "None"))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* Counts of tokens, as the sequences that TOML has. */
 static void add_sequences(ConfigReading *r, const Settings *own, Settings *out)
 {
   int seq = 2048, tokens = 16384, whole = -1, parts = 1;
@@ -75,7 +90,7 @@ static void add_sequences(ConfigReading *r, const Settings *own, Settings *out)
                   !settings_int(own, r->to.file, "training.num_tokens_per_microbatch_per_dp_rank", &tokens, error) ||
                   !settings_int(own, r->to.file, TOKENS, &whole, error) ||
                   !settings_int(own, r->to.file, PARALLEL "num_pp_microbatches", &parts, error);
-  if (r->to.failed || find_unread(own, "training.seq_len"))
+  if (r->to.failed)
     return;
   if (seq < 1 || tokens < seq || parts < 1 || (gint64)tokens / MAX(1, seq) * parts > G_MAXINT) {
     launch_fail(&r->to, "training.num_tokens_per_microbatch_per_dp_rank: %d: expected whole sequences of "
@@ -115,11 +130,12 @@ static gboolean has_below(const Settings *s, const Setting *one)
 
 static const char *const modes[][2] = { { "FullAC", "full" }, { "SelectiveAC", "selective" }, { "None", "none" } };
 
+static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.linear.float8" },
+                                        { "MXFP8LinearConverter", "quantize.linear.mx" } };
+
 /* Names that TOML has for what Python calls. */
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
 {
-  static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.linear.float8" },
-                                          { "MXFP8LinearConverter", "quantize.linear.mx" } };
   const Setting *ac = find_unread(own, "activation_checkpoint"), *spec = find_unread(own, "model_spec.converters");
   const char *flavor = settings_text(own, "model_spec.0");
 
@@ -153,7 +169,8 @@ static Settings *choose_function(ConfigReading *r)
   if (!function)
     return NULL;
   Settings *out = settings_new();
-  add_sequences(r, own, out);
+  if (!counts_sequences(r, function))
+    add_sequences(r, own, out);
   add_called(own, function, r, out);
   for (guint i = 0; i < own->list->len; i++) {
     const Setting *one = own->list->pdata[i];
@@ -179,19 +196,20 @@ static const char *own_text(const Changing *c, const char *path)
   return settings_text(c->reading->from, whole);
 }
 
-/* One setting, `value` as it is read, unless that is what the function says already. */
-static void set(Changing *c, const char *path, const char *raw, const char *value, gboolean late)
+/* One setting, `value` as it is read, unless that is what the function says already; FALSE where it finds no place. */
+static gboolean set(Changing *c, const char *path, const char *raw, const char *value, gboolean late)
 {
   if (g_str_equal(own_text(c, path), value))
-    return;
+    return TRUE;
   char *next = settings_python_set(c->text, c->function, path, raw, value, late);
   if (!next) {
     g_autofree char *change = g_strdup_printf("%s: %s = %s", c->function, path, raw);
     config_note(c->notes, change);
-    return;
+    return FALSE;
   }
   g_free(c->text);
   c->text = next;
+  return TRUE;
 }
 
 static void set_truth(Changing *c, const char *path, gboolean value)
@@ -242,9 +260,6 @@ static Batch batch_of(const Settings *s)
 /* Sequences, as TOML counts them. */
 static void change_sequences(Changing *c, gboolean whole)
 {
-  static const char *const counted[] = { "training.seq_len", "training.local_batch_size",
-                                         PARALLEL "pipeline_parallel_microbatch_size", "training.global_batch_size" };
-
   for (gsize i = 0; i < G_N_ELEMENTS(counted); i++) {
     const char *value = settings_text(c->after, counted[i]);
     if (*value && (differs(c, counted[i]) || (whole && g_str_has_suffix(counted[i], "global_batch_size"))))
@@ -270,7 +285,7 @@ static void change_tokens(Changing *c, const Batch *was, const Batch *is, gboole
 static void change_batch(Changing *c)
 {
   const Batch was = batch_of(c->before), is = batch_of(c->after);
-  gboolean sequences = *own_text(c, "training.seq_len") != '\0';
+  gboolean sequences = counts_sequences(c->reading, c->function);
   gboolean told = *own_text(c, sequences ? "training.global_batch_size" : TOKENS) != '\0';
   gboolean other = told ? is.whole != was.whole || is.seq != was.seq : is.whole != is.micro * is.parts * is.ranks;
 
@@ -280,17 +295,27 @@ static void change_batch(Changing *c)
     change_tokens(c, &was, &is, other && is.whole > 0);
 }
 
+/* Whether a file imports a class by its own name. */
+static gboolean imports(const char *text, const char *name)
+{
+  g_autoptr(GRegex) comment = g_regex_new("#[^\n]*", G_REGEX_RAW, 0, NULL);
+  g_autofree char *code = g_regex_replace_literal(comment, text, -1, 0, "", 0, NULL);
+  g_autofree char *pattern = g_strdup_printf("^from\\b[^(\n]*\\bimport\\b([^()\n\\\\]|\\\\\r?\n)*(\\([^)]*)?"
+                                             "\\b%s\\b(?!\\s+as\\s+(?!%s\\b))", name, name);
+
+  return g_regex_match_simple(pattern, code, G_REGEX_RAW | G_REGEX_MULTILINE, 0);
+}
+
 /* A class that the file does not import is imported. */
 static void import_name(Changing *c, const char *name)
 {
-  g_autofree char *pattern = g_strdup_printf("^(from|import)\\b[^()\n]*(\\([^)]*)?\\b%s\\b", name);
   g_autofree char *line = g_strdup_printf("from torchtitan.distributed.activation_checkpoint import %s\n", name);
   const GRegexCompileFlags lines = G_REGEX_RAW | G_REGEX_MULTILINE;
   g_autoptr(GRegex) first = g_regex_new("^(from torchtitan|import torchtitan|def |class |@)", lines, 0, NULL);
   g_autoptr(GMatchInfo) match = NULL;
   int at = 0;
 
-  if (g_regex_match_simple(pattern, c->text, lines, 0))
+  if (imports(c->text, name))
     return;
   if (g_regex_match(first, c->text, 0, &match))
     g_match_info_fetch_pos(match, 0, &at, NULL);
@@ -310,8 +335,7 @@ static void change_recomputation(Changing *c)
     gboolean class = !g_str_equal(mode, "none");
     g_autofree char *value = g_strdup_printf("%s%s", modes[i][0], class ? ".Config" : "");
     g_autofree char *raw = g_strdup_printf("%s%s", value, class ? "()" : "");
-    set(c, "activation_checkpoint", raw, value, FALSE);
-    if (class)
+    if (set(c, "activation_checkpoint", raw, value, FALSE) && class)
       import_name(c, modes[i][0]);
   }
 }
@@ -334,6 +358,32 @@ static void leave_graphs(Changing *c)
   }
 }
 
+/* What only some plans say, as torchtitan has it by itself. */
+static const struct {
+  const char *path, *raw, *value;
+} usual[] = {
+  { PARALLEL "module_fqns_per_model_part", "None", "None" },
+  { PARALLEL "pipeline_parallel_layers_per_stage", "None", "None" },
+  { PARALLEL "pipeline_parallel_first_stage_less_layers", "1", "1" },
+  { PARALLEL "pipeline_parallel_last_stage_less_layers", "1", "1" },
+  { PARALLEL "pipeline_parallel_schedule", "\"1F1B\"", "1F1B" },
+  { PARALLEL "pipeline_parallel_microbatch_size", "1", "1" },
+  { PARALLEL "fsdp_reshard_after_forward", "\"default\"", "default" },
+  { PARALLEL "expert_tensor_parallel_degree", "1", "1" },
+};
+
+/* What the plan had and has no more; with other stages also what stood there unused. */
+static void drop_parallelism(Changing *c)
+{
+  gboolean stages = differs(c, PARALLEL "pipeline_parallel_degree");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(usual); i++) {
+    const char *path = usual[i].path;
+    if (*own_text(c, path) && !*settings_text(c->after, path) && (stages || differs(c, path)))
+      set(c, path, usual[i].raw, usual[i].value, FALSE);
+  }
+}
+
 /* What the function leaves to torchtitan is said too where stages change: its defaults go by them. */
 static void change_parallelism(Changing *c)
 {
@@ -351,7 +401,7 @@ static void change_parallelism(Changing *c)
     if (!g_str_has_prefix(path, PARALLEL) || shard || (!differs(c, path) && !implied) ||
         g_str_equal(path, PARALLEL "pipeline_parallel_microbatch_size") ||
         g_str_equal(path, PARALLEL "enable_async_tensor_parallel") ||
-        (g_str_equal(path, PARALLEL "expert_tensor_parallel_degree") && g_str_equal(one->value, "1")))
+        (g_str_equal(path, PARALLEL "expert_tensor_parallel_degree") && !*own && g_str_equal(one->value, "1")))
       continue;
     set(c, path, raw, value, late && number(c->before, path, 1) <= 1);
   }
@@ -381,22 +431,28 @@ static void change_formats(Changing *c)
   if (differs(c, path))
     set(c, path, raw, format, FALSE);
   if (differs(c, "model.converters")) {
-    const char *converters = settings_text(c->after, "model.converters");
-    g_autofree char *what = g_strdup_printf("%s: model_spec: converters %s", c->function, *converters ? converters : "none");
+    const char *asked = settings_text(c->after, "model.converters"), *converter = "none";
+    for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
+      if (strstr(asked, kinds[i][1]))
+        converter = kinds[i][0];
+    g_autofree char *what = g_strdup_printf("%s: model_spec: converters %s", c->function, converter);
     config_note(c->notes, what);
   }
 }
 
 static void change_overlap(Changing *c)
 {
-  const char *path = PARALLEL "enable_async_tensor_parallel";
-  gboolean async = settings_true(c->after, path, FALSE);
+  const char *path = PARALLEL "enable_async_tensor_parallel", *now = "compile.enable_async_tensor_parallel";
+  gboolean async = settings_true(c->after, path, FALSE), old = *own_text(c, path) != '\0';
 
   if (!differs(c, path))
     return;
   if (async) /* torchtitan asks for it */
     set_truth(c, "compile.enable", TRUE);
-  set_truth(c, "compile.enable_async_tensor_parallel", async);
+  if (old)
+    set_truth(c, path, async);
+  if (!old || *own_text(c, now))
+    set_truth(c, now, async);
 }
 
 static void change(ConfigReading *r, char **text, const char *before, const char *after, GPtrArray *notes)
@@ -407,6 +463,7 @@ static void change(ConfigReading *r, char **text, const char *before, const char
   if (!c.function)
     return;
   leave_graphs(&c);
+  drop_parallelism(&c);
   change_parallelism(&c);
   change_batch(&c);
   if (differs(&c, "activation_checkpoint.mode"))
