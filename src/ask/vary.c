@@ -45,7 +45,7 @@ static void set_network(Cluster *c, double gbit_per_s)
 
   for (int t = c->network_tier; t < c->n_tiers; t++) {
     tier_scale_rate(&c->tiers[t], factor);
-    c->tiers[t].port_bytes_per_s = MIN(c->tiers[t].port_bytes_per_s, device_slot_bytes_per_s(&c->device));
+    tier_bound_by_slot(&c->tiers[t], &c->device);
   }
 }
 

@@ -131,11 +131,8 @@ static void fill_schedules(Answer *a)
 
 static void fill_exports(Answer *a)
 {
-  g_autofree char *all = exporter_list();
-  g_auto(GStrv) names = g_strsplit(all, ", ", -1);
-
-  for (int i = 0; names[i]; i++) {
-    const Exporter *e = exporter_find(names[i]);
+  for (int i = 0; exporter_at(i); i++) {
+    const Exporter *e = exporter_at(i);
     answer_add_text(a, e->name);
     answer_add_text(a, e->target);
     answer_add_text(a, e->extension);

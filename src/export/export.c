@@ -12,12 +12,19 @@ const Exporter *const exporters[] = {
   &exporter_accelerate, &exporter_nanotron, &exporter_maxtext, &exporter_primus, NULL,
 };
 
+const Exporter *exporter_at(int i)
+{
+  const int last = G_N_ELEMENTS(exporters) - 1; /* NULL stands there */
+
+  return i < last ? exporters[i] : i == last ? &exporter_torch_schedule : NULL;
+}
+
 const Exporter *exporter_find(const char *name)
 {
-  for (int i = 0; exporters[i]; i++)
-    if (g_str_equal(exporters[i]->name, name))
-      return exporters[i];
-  return g_str_equal(exporter_torch_schedule.name, name) ? &exporter_torch_schedule : NULL;
+  for (int i = 0; exporter_at(i); i++)
+    if (g_str_equal(exporter_at(i)->name, name))
+      return exporter_at(i);
+  return NULL;
 }
 
 const Exporter *exporter_of_engine(const char *engine, const Plan *plan)
@@ -34,9 +41,9 @@ char *exporter_list(void)
 {
   GString *text = g_string_new(NULL);
 
-  for (int i = 0; exporters[i]; i++)
-    g_string_append_printf(text, "%s, ", exporters[i]->name);
-  return g_string_free(g_string_append(text, exporter_torch_schedule.name), FALSE);
+  for (int i = 0; exporter_at(i); i++)
+    g_string_append_printf(text, "%s%s", i ? ", " : "", exporter_at(i)->name);
+  return g_string_free(text, FALSE);
 }
 
 /* ---- losses and notes ---- */

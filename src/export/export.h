@@ -60,6 +60,7 @@ const Exporter *exporter_of_engine(const char *engine, const Plan *plan);
 
 /* The names of all, separated by commas; newly allocated. */
 char *exporter_list(void);
+const Exporter *exporter_at(int i); /* in that order; NULL behind the last */
 
 /* The file's text, newly allocated; NULL on error. Losses are appended to
  * `losses` (may be NULL) as newly allocated strings. */

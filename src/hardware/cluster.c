@@ -169,19 +169,27 @@ double device_slot_bytes_per_s(const Device *device)
   return device->host_bytes_per_s / SLOT_ACHIEVED;
 }
 
+void tier_bound_by_slot(Tier *tier, const Device *device)
+{
+  double slot = device_slot_bytes_per_s(device);
+
+  tier->bytes_per_s = MIN(tier->bytes_per_s, slot);
+  tier->port_bytes_per_s = MIN(tier->port_bytes_per_s, slot);
+}
+
 static void add_network_tiers(Cluster *cluster, const ClusterText *text)
 {
   const Network *network = &text->server.network;
-  double slot = device_slot_bytes_per_s(&cluster->device);
-  double share = MIN(network->nics * network->nic_bytes_per_s / cluster->devices_per_node, slot);
+  double share = network->nics * network->nic_bytes_per_s / cluster->devices_per_node;
   cluster->network_tier = cluster->n_tiers;
   cluster->tiers[cluster->n_tiers++] = (Tier){
     .name = g_strdup(network->name ? network->name : "network"),
     .link = link_copy(&network->link),
     .bytes_per_s = share,
-    .port_bytes_per_s = MAX(share, MIN(network->nic_bytes_per_s, slot)),
+    .port_bytes_per_s = MAX(share, network->nic_bytes_per_s),
     .rings = network->rings > 0 ? network->rings : network->nics,
   };
+  tier_bound_by_slot(&cluster->tiers[cluster->network_tier], &cluster->device);
   for (int i = 0; i < text->n_fabric; i++) {
     const FabricLevel *level = &text->fabric[i];
     Tier *below = &cluster->tiers[cluster->n_tiers - 1];

@@ -75,6 +75,7 @@ typedef struct {
 
 /* Nominal rate of a device's own slot, each way, which leads to the NICs too: no network gives a device more. */
 double device_slot_bytes_per_s(const Device *device);
+void tier_bound_by_slot(Tier *tier, const Device *device);
 
 /* Devices that a domain joins, whether a job has them or not. */
 static inline int tier_joins(const Tier *tier)
