@@ -190,8 +190,46 @@ START_TEST(more_memory_lets_others_in)
   g_autoptr(Answer) a = answer_sensitivity(&asked);
   double own = fresh(in.model, in.cluster, &in.base, in.options);
   ck_assert_double_lt(cell(a, row_of(a, "memory size"), "best_change_double"), 0);
+  ck_assert(isnan(cell(a, row_of(a, "memory size"), "step_change_minus")));
+  ck_assert_double_eq(cell(a, row_of(a, "memory size"), "step_change_plus"), 0);
   check_gain(&in, a, own, "memory size", 1.1, memory);
   check_gain(&in, a, own, "memory size", 2, memory);
+  cluster_free(in.cluster);
+  model_free(in.model);
+}
+END_TEST
+
+/* NICs faster than the slots behind them bring nothing. */
+START_TEST(networks_end_at_slots)
+{
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Instance in = { .cluster = fixture_cluster("dgx", 16), .model = fixture_model(4, 1024, 8, 512, 32000) };
+  Tier *network = &in.cluster->tiers[in.cluster->network_tier];
+
+  in.cluster->device.host_bytes_per_s *= (_i ? 1 : 1.5) * network->bytes_per_s /
+                                         device_slot_bytes_per_s(&in.cluster->device);
+  tier_bound_by_slot(network, &in.cluster->device);
+  in.base = plan_default(in.model, framework);
+  in.base.gpus = 16;
+  in.base.global_batch = 16;
+  in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .objective = &objectives[0], .top = 1,
+                                 .threads = 1 };
+  in.options.fixed.value[KEY_PP] = 1;
+  in.options.fixed.value[KEY_TP] = 1;
+  const Asked asked = { in.model, in.cluster, &in.options, 0, NULL };
+  g_autoptr(Answer) a = answer_sensitivity(&asked);
+  g_autofree char *title = g_strdup_printf("%s bandwidth", network->name);
+  double own = fresh(in.model, in.cluster, &in.base, in.options);
+  ck_assert_double_gt(cell(a, row_of(a, title), "step_change_minus"), 0);
+  if (_i)
+    ck_assert_double_eq(cell(a, row_of(a, title), "step_change_double"), 0);
+  else
+    check_gain(&in, a, own, title, 1.1, (double *[]) { &network->bytes_per_s, &network->port_bytes_per_s, NULL });
+  network->bytes_per_s *= 1.5;
+  network->port_bytes_per_s *= 1.5;
+  if (!_i)
+    ck_assert_double_eq_tol(cell(a, row_of(a, title), "best_change_double"),
+                            fresh(in.model, in.cluster, &in.base, in.options) / own - 1, 1e-12);
   cluster_free(in.cluster);
   model_free(in.model);
 }
@@ -285,4 +323,4 @@ END_TEST
 
 TEST_LOOPS("questions", { fits_where_a_search_finds, 4 }, { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
            { sensitivities_are_those_of_fresh_searches, 4 }, { more_memory_lets_others_in, 2 },
-           { other_splits_are_found, 14 })
+           { networks_end_at_slots, 2 }, { other_splits_are_found, 14 })

@@ -49,9 +49,16 @@ static void scale_sustained(Cluster *c, int tier, double f)
   c->device.sustained_fraction = MIN(1, c->device.sustained_fraction * f);
 }
 
+static gboolean of_network(const Cluster *c, int tier)
+{
+  return c->network_tier >= 0 && tier >= c->network_tier;
+}
+
 static void scale_bandwidth(Cluster *c, int tier, double f)
 {
   tier_scale_rate(&c->tiers[tier], f);
+  if (of_network(c, tier))
+    tier_bound_by_slot(&c->tiers[tier], &c->device);
 }
 
 static void scale_latency(Cluster *c, int tier, double f)
@@ -230,9 +237,10 @@ static Effect effect_of(const Asked *q, const Found *best, const Known *known, c
     }
     g_autoptr(GArray) floors = floors_at(cluster, known, knob, tier, i, twice);
     gboolean fits = best_there(q, cluster, floors, &best->plan, &m, &found, i == DOUBLE ? &twice : NULL);
-    gboolean stays = m.peak_memory_bytes <= m.capacity_bytes && (!fits || m.iteration_s <= found.metrics.iteration_s);
+    gboolean runs = m.peak_memory_bytes <= m.capacity_bytes;
+    gboolean stays = runs && (!fits || m.iteration_s <= found.metrics.iteration_s);
     g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");
-    e.step[i] = m.iteration_s / step - 1;
+    e.step[i] = runs ? m.iteration_s / step - 1 : NAN;
     e.best[i] = stays ? e.step[i] : fits ? found.metrics.iteration_s / step - 1 : NAN;
     e.others[i] = g_strdup(stays || g_str_equal(other, label) ? "no" : other);
   }
@@ -270,6 +278,14 @@ static const Effect *strongest(const GArray *effects, int factor)
       most = e;
   }
   return most;
+}
+
+static void say_slot(GString *s, const Cluster *c)
+{
+  double slot = device_slot_bytes_per_s(&c->device);
+
+  if (c->network_tier >= 0 && factors[DOUBLE] * c->tiers[c->network_tier].bytes_per_s > slot)
+    g_string_append_printf(s, " A network gives a GPU no more than its slot's %.3g GB/s.", slot / 1e9);
 }
 
 /* Effects of all numbers; a stop leaves those before it. */
@@ -328,6 +344,7 @@ Answer *answer_sensitivity(const Asked *q)
     g_string_append_printf(a->says, " Stopped: %u numbers were changed, and the plan may not be the best.",
                            effects->len);
   say_strongest(a->says, effects);
+  say_slot(a->says, q->cluster);
   for (guint i = 0; i < effects->len; i++)
     add_effect(a, &g_array_index(effects, Effect, i));
   return a;
