@@ -25,6 +25,13 @@ static double keys_seen(const Build *b)
   return window > 0 ? MIN(window, b->keys) : b->keys;
 }
 
+double build_scored_keys(const Build *b, double rows, double keys)
+{
+  const Attention *a = b->attention;
+
+  return a->causal && !a->sparse && keys < rows ? keys * (1 - keys / (2 * rows)) : keys;
+}
+
 /* Stretches that a chunked window cuts a sequence into, each attended to alone. */
 static double stretches(const Build *b)
 {
@@ -365,7 +372,7 @@ static void core_fused(Build *b)
 {
   const Attention *a = b->attention;
   double batch = b->passes->micro_batch * stretches(b), heads = local_heads(b), s = b->seq / stretches(b);
-  double kv = keys_seen(b);
+  double kv = keys_seen(b), computed = build_scored_keys(b, s, kv);
   int head_dim = a->head_dim, v_head_dim = a->v_head_dim;
 
   if (chosen(b) && a->kv_lora_rank) { /* heads share the latents of the keys that are fetched */
@@ -375,7 +382,7 @@ static void core_fused(Build *b)
   Op op = {
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
     .dropped = 1u << MODULE_CORE_ATTN, .captured = b->captured,
-    .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = head_dim,
+    .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = computed, .head_dim = head_dim,
                    .v_head_dim = v_head_dim, .causal = a->causal && !a->sparse && kv == s,
                    .dropout = b->model->dropout, .dtype = b->passes->attention_format },
     .flops = 2 * batch * heads * s * kv * (head_dim + v_head_dim),

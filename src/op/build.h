@@ -212,6 +212,11 @@ void build_mlp_down(Build *b, const Mlp *mlp); /* and the last product */
 void build_experts(Build *b);
 void build_router_state(Build *b, double rows); /* of routers that have one: what they choose by, of so many rows */
 
+/* Keys that fused kernels compute for each of `rows` queries, of which one sees `keys` at most: behind a causal mask the
+ * first ones see fewer, w - w^2 / (2 rows) in the mean. All `keys` where each query sees as many, or where the kernel
+ * is told the mask (`keys` = `rows`). */
+double build_scored_keys(const Build *b, double rows, double keys);
+
 /* The core of attention, `heads` of them on this device, where a sequence is
  * divided over the context-parallel ranks; `keys_bytes` of keys and values are
  * this rank's. */

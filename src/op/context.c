@@ -109,7 +109,8 @@ static void whole_core(Core *c)
   else if (a->chunked) /* stretches are like heads: each has rows of its own */
     add(c, core(c, c->heads / c->b->passes->cp * seq / keys, keys, keys, keys, a->causal));
   else
-    add(c, core(c, c->heads / c->b->passes->cp, seq, keys, keys, a->causal && keys == seq));
+    add(c, core(c, c->heads / c->b->passes->cp, seq, build_scored_keys(c->b, seq, keys), keys,
+                a->causal && keys == seq));
 }
 
 /* Heads change places with rows among the inner ranks, and back. The core keeps its own output for the backward, beside
