@@ -223,12 +223,83 @@ START_TEST(fp8_is_of_the_blocks)
   f.framework->fp8_primary = TRUE; /* 1 byte in rows, 1 in columns, for 2 */
   ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
   f.framework->fp8_primary = FALSE;
+  f.framework->original_inputs = TRUE; /* the projection's in 16 bits alone, unless scales are delayed */
+  ck_assert_double_eq(block_of(&f).saved_bytes, narrow.saved_bytes);
+  f.framework->fp8 = FP8_CURRENT;
+  ck_assert_double_eq_tol(block_of(&f).saved_bytes, narrow.saved_bytes - 4096.0 * 1024, 0.5);
   f.framework->fp8 = FP8_TENSORWISE;
   ck_assert_double_eq(block_of(&f).saved_bytes, wide.saved_bytes);
   ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
   f.framework->fp8 = FP8_NONE;
   planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp8\": expected bf16, fp16 or fp32, megatron-core has no fp8 "
                                      "recipe");
+  planned_clear(&f);
+}
+END_TEST
+
+/* Every rank has the latents' products whole, and they run in fp8 as the others do; the router stays. The shared experts'
+ * input is the router's: where original inputs do, it is not kept in 8 bits too, nor is the projection's. */
+START_TEST(latents_are_narrow)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+  g_autoptr(Model) model = fixture_known_model("deepseek-v3");
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan plan = plan_default(model, framework);
+  const LayerSpec *spec = model_layer(model, model->blocks);
+  double saved[2] = { 0 }, tokens = plan.seq, values = spec->attention.heads * spec->attention.v_head_dim;
+  int narrow = 0;
+
+  plan_set_format(&plan, DTYPE_FP8);
+  plan.fp8_recipe = FP8_CURRENT;
+  for (int original = 0; original < 2; original++) {
+    LayerWork work;
+    framework->original_inputs = original;
+    layer_work_init(&work, model, spec, PASSES(&plan), cluster);
+    for (guint o = 0; o < work.forward->len; o++) {
+      const Op *op = &g_array_index(work.forward, Op, o);
+      if (op->kind != OP_MATMUL)
+        continue;
+      saved[original] += op->saved_bytes;
+      ck_assert_msg((op->matmul.dtype == DTYPE_FP8) == !g_str_equal(op->name, "router"), "%s", op->name);
+      narrow += g_str_equal(op->name, "q down") || g_str_equal(op->name, "kv down");
+      if (g_str_equal(op->name, "q down") || g_str_equal(op->name, "kv down"))
+        ck_assert_double_eq(op->saved_bytes, tokens * model->hidden);
+    }
+    layer_work_clear(&work);
+  }
+  ck_assert_int_eq(narrow, 4);
+  ck_assert_double_eq_tol(saved[0] - saved[1], tokens * (values + model->hidden), 0.5);
+}
+END_TEST
+
+/* Of rows behind a causal mask a window hides the more the shorter it is, and nothing where it is as long as they are:
+ * w - w^2 / 2s keys in the mean, as of latents' chosen keys; half of all where there is none. */
+START_TEST(windows_hide_what_masks_do_not)
+{
+  static const int windows[] = { 128, 1024, 4096, 8191, 0 };
+  Planned f;
+  double before = 0;
+
+  setup(&f, 8192, 8);
+  for (int cp = 1; cp <= 8; cp += 7)
+    for (gsize i = 0; i < G_N_ELEMENTS(windows); i++) {
+      double w = windows[i] ? windows[i] : 8192, found = 0;
+      LayerWork work;
+      f.model->specs[1].attention.window = windows[i];
+      divide_context(&f, cp, CONTEXT_ALL_TO_ALL);
+      planned_accept(&f);
+      layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+      for (guint o = 0; o < work.forward->len; o++) {
+        const Op *op = &g_array_index(work.forward, Op, o);
+        if (op->kind == OP_ATTENTION)
+          found += op->attention.heads * cp * op->attention.q_len * op->attention.kv_len /
+                   (op->attention.causal ? 2 : 1);
+      }
+      ck_assert_double_eq_tol(found, 16 * 8192 * (w - w * w / 2 / 8192), 1);
+      ck_assert(i == 0 || found > before);
+      before = found;
+      layer_work_clear(&work);
+    }
   planned_clear(&f);
 }
 END_TEST
@@ -419,7 +490,7 @@ START_TEST(offloaded_blocks_take_most_of_what_they_keep)
 END_TEST
 
 TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks,
-          fp8_is_faster, context_divides_the_work, rings_of_groups_divide_the_work,
+          fp8_is_faster, latents_are_narrow, windows_hide_what_masks_do_not, context_divides_the_work, rings_of_groups_divide_the_work,
           rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
           context_shards_states,
           context_has_rules, shards_are_copied_for_replicas, offloaded_blocks_take_most_of_what_they_keep)

@@ -137,12 +137,13 @@ void build_enter_latent(Build *b, double width)
 
 /* Down to a normed latent of `rank`, with `aside` that is not normed: weights on
  * every tensor-parallel rank whole, each on its own rows. */
-static void latent_down(Build *b, const char *name, double rank, double aside, double saved, AdapterMatrix matrix)
+static void latent_down(Build *b, const char *name, double rank, double aside, gboolean kept, AdapterMatrix matrix)
 {
   double elements = b->rows * rank, e = b->bytes;
 
   build_linear(b, &(Linear) { .name = name, .in = b->hidden, .out = rank + aside, .batch = 1, .rows = b->rows,
-                              .bias = b->attention->qkv_bias, .saved = saved, .split = LINEAR_REPLICATED,
+                              .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden,
+                              .split = LINEAR_REPLICATED, .kept = kept, .narrow = TRUE, .apart = TRUE,
                               .matrix = matrix });
   build_stream(b, &(Stream) { .name = "latent norm", .forward_bytes = 2 * e * elements, .forward_kernels = 1,
                               .backward_bytes = 3 * e * elements, .backward_kernels = 2, .saved = e * elements });
@@ -172,7 +173,7 @@ static void project_latent(Build *b)
 
   b->dropped |= 1u << MODULE_LAYERNORM;
   if (a->q_lora_rank)
-    latent_down(b, "q down", a->q_lora_rank, 0, input, MATRIX_Q_A);
+    latent_down(b, "q down", a->q_lora_rank, 0, FALSE, MATRIX_Q_A);
   b->dropped &= a->q_lora_rank ? ~(1u << MODULE_LAYERNORM) : ~0u;
   b->redone |= 1u << MODULE_MLA_UP_PROJ;
   if (a->gate_of_latent)
@@ -183,7 +184,7 @@ static void project_latent(Build *b)
                               .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0, .matrix = MATRIX_Q_B });
   build_leave(b, MODULE_LAYERNORM);
   b->redone &= ~(1u << MODULE_MLA_UP_PROJ);
-  latent_down(b, "kv down", a->kv_lora_rank, a->rope_head_dim, queries_keep ? 0 : input, MATRIX_KV_A);
+  latent_down(b, "kv down", a->kv_lora_rank, a->rope_head_dim, queries_keep, MATRIX_KV_A);
   b->redone |= 1u << MODULE_MLA_UP_PROJ;
   build_linear(b, &(Linear) { .name = "kv up", .in = a->kv_lora_rank, .out = local_heads(b) * (nope + a->v_head_dim),
                               .batch = 1, .rows = t, .saved = e * b->rows * a->kv_lora_rank, .split = LINEAR_COLUMN,
@@ -476,7 +477,7 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
   build_linear(b, &(Linear) {
     .name = projection, .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
     .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,
-    .stays = fused(b) && !a->gated && !a->inner_norm && !a->differential, .matrix = matrix,
+    .original = TRUE, .stays = fused(b) && !a->gated && !a->inner_norm && !a->differential, .matrix = matrix,
   });
 }
 

@@ -206,7 +206,8 @@ static double activation_bytes(const Build *b)
 
 static gboolean is_narrow(const Build *b, const Linear *l)
 {
-  return formats_narrow(&b->passes->formats) && build_has_block(b) && l->split != LINEAR_REPLICATED;
+  return formats_narrow(&b->passes->formats) && build_has_block(b) &&
+         (l->narrow || l->split != LINEAR_REPLICATED);
 }
 
 /* Rows that are gathered for a product travel in its format. */
@@ -280,7 +281,9 @@ static double input_saved(const Build *b, const Linear *l)
     return build_frozen_saved(b, l);
   if (!is_narrow(b, l) || !fp8_work(&b->passes->formats)->keeps_narrow)
     return l->kept ? 0 : l->saved;
-  return l->saved / b->bytes * fp8_work(&b->passes->formats)->value_bytes + (l->unmade ? l->saved : 0);
+  double kept = l->unmade ? l->saved : 0;
+  gboolean own = !l->original || !b->passes->framework->original_inputs || b->passes->formats.recipe == FP8_DELAYED;
+  return kept + (own ? l->saved / b->bytes * fp8_work(&b->passes->formats)->value_bytes : 0);
 }
 
 /* Where activations are batch first, rows that ranks gather or scatter are laid out anew behind or before it. */

@@ -47,6 +47,8 @@ typedef struct {
   gboolean leaf;      /* its input needs no gradient */
   gboolean apart;     /* its input is cast by a kernel of its own, whatever made it */
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
+  gboolean original;  /* its input in 16 bits, which something else keeps, may be what its weights' gradients read */
+  gboolean narrow;    /* it runs in 8 or 4 bits where products do, though every tensor-parallel rank has all of it */
   gboolean stays;     /* its input is kept whether or not its weights need it: by what made it */
   AdapterMatrix matrix; /* that targets of adapters may name */
 } Linear;

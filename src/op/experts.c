@@ -30,7 +30,7 @@ static void router(Build *b, double rows)
   if (f->latent) /* of the router's input, once a token */
     build_linear(b, &(Linear) { .name = "latent down", .in = b->hidden, .out = f->latent, .batch = 1, .rows = rows,
                                 .bias = f->bias, .saved = b->bytes * rows * b->hidden, .split = LINEAR_REPLICATED,
-                                .kept = TRUE });
+                                .kept = TRUE, .narrow = TRUE, .apart = TRUE });
 }
 
 /* What experts gave, back to the hidden width. */
@@ -40,7 +40,8 @@ static void leave_latent(Build *b, double rows)
 
   if (f->latent)
     build_linear(b, &(Linear) { .name = "latent up", .in = f->latent, .out = b->hidden, .batch = 1, .rows = rows,
-                                .bias = f->bias, .saved = b->bytes * rows * f->latent, .split = LINEAR_REPLICATED });
+                                .bias = f->bias, .saved = b->bytes * rows * f->latent, .split = LINEAR_REPLICATED,
+                                .narrow = TRUE, .apart = TRUE });
 }
 
 /* Of `moved` bytes, each of a token's rows read and written, what is read but once. */
