@@ -272,6 +272,36 @@ START_TEST(latents_are_narrow)
 }
 END_TEST
 
+/* Blocks that came by and what each gave are held until a ring ends: of twice the ranks at the same tokens of each, twice
+ * as much; a gather holds its own. */
+START_TEST(rings_keep_blocks)
+{
+  Planned f;
+  double held[2][2];
+
+  setup(&f, 8192, 8);
+  for (int keeps = 0; keeps < 2; keeps++)
+    for (int twice = 0; twice < 2; twice++) {
+      LayerWork work;
+      f.framework->ring_keeps_blocks = keeps;
+      f.plan.seq = twice ? 8192 : 4096;
+      divide_context(&f, twice ? 8 : 4, CONTEXT_RING);
+      planned_accept(&f);
+      layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+      held[keeps][twice] = work.transient_bytes;
+      layer_work_clear(&work);
+    }
+  ck_assert_double_eq(held[0][0], held[0][1]);
+  for (int twice = 0; twice < 2; twice++) { /* 8 of 16 heads have keys; 1,024 rows a rank, 2 bytes */
+    int ranks = twice ? 8 : 4;
+    ck_assert_double_eq(held[1][twice],
+                        MAX(held[0][twice], 2.0 * 1024 * ((ranks - 1) * (512 + 512) + ranks * 1024.0)));
+  }
+  ck_assert_double_gt(held[1][1], held[0][1]);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Of rows behind a causal mask a window hides the more the shorter it is, and nothing where it is as long as they are:
  * w - w^2 / 2s keys in the mean, as of latents' chosen keys; half of all where there is none. */
 START_TEST(windows_hide_what_masks_do_not)
@@ -490,7 +520,7 @@ START_TEST(offloaded_blocks_take_most_of_what_they_keep)
 END_TEST
 
 TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks,
-          fp8_is_faster, latents_are_narrow, windows_hide_what_masks_do_not, context_divides_the_work, rings_of_groups_divide_the_work,
+          fp8_is_faster, latents_are_narrow, windows_hide_what_masks_do_not, rings_keep_blocks, context_divides_the_work, rings_of_groups_divide_the_work,
           rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
           context_shards_states,
           context_has_rules, shards_are_copied_for_replicas, offloaded_blocks_take_most_of_what_they_keep)

@@ -67,6 +67,8 @@ static void ring(Core *c)
   double out_bytes = c->b->bytes * c->b->tokens * c->heads * c->b->attention->v_head_dim;
   double sums_bytes = 3 * (backward ? out_bytes + c->keys_bytes : out_bytes);
 
+  if (c->b->passes->framework->ring_keeps_blocks)
+    c->b->work->transient_bytes = MAX(c->b->work->transient_bytes, (ranks - 1) * c->keys_bytes + ranks * out_bytes);
   for (int step = 0; step < ranks; step++) {
     gboolean last = step == ranks - 1, own = step == (reversed ? ranks - 1 : 0);
     double blocks = !last + (backward && step > 0);

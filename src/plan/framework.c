@@ -89,6 +89,7 @@ static const JsonField fields[] = {
   { "selective_narrow", JSON_BOOL, FIELD(selective_narrow) },
   { "copied_rows", JSON_BOOL, FIELD(copied_rows) },
   { "ring_returns", JSON_BOOL, FIELD(ring_returns) },
+  { "ring_keeps_blocks", JSON_BOOL, FIELD(ring_keeps_blocks) },
   { "original_inputs", JSON_BOOL, FIELD(original_inputs) },
   { "recompute_modules", JSON_ANY },
   { "recompute_alike", JSON_BOOL, FIELD(recompute_alike) },
@@ -154,7 +155,7 @@ static const JsonField fields[] = {
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "executor_memory",
                                              "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib",
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
-                                             NULL };
+                                             "ring_keeps_blocks", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

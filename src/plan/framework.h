@@ -138,6 +138,8 @@ typedef struct {
   gboolean selective_narrow;  /* also of products in 8 bits */
   gboolean ring_returns;      /* a ring of context-parallel ranks begins a backward with a rank's own keys too: gradients
                                  of the last ones take a further step home */
+  gboolean ring_keeps_blocks; /* until a ring's forward ends it holds all blocks of keys and values that came by, and
+                                 what each gave */
   gboolean original_inputs;   /* in fp8 and fp4, unless scales are delayed, products behind attention and the first of
                                  shared experts keep no copy of an input that is kept in 16 bits anyway */
   gboolean copied_rows;       /* activations are batch first: rows that tensor-parallel ranks exchange are copied */
