@@ -272,8 +272,8 @@ START_TEST(latents_are_narrow)
 }
 END_TEST
 
-/* Blocks that came by and what each gave are held until a ring ends: of twice the ranks at the same tokens of each, twice
- * as much; a gather holds its own. */
+/* Blocks that came by and what each gave are held until a ring ends: at the same tokens a rank, the more of them the more
+ * ranks. */
 START_TEST(rings_keep_blocks)
 {
   Planned f;
@@ -303,7 +303,7 @@ START_TEST(rings_keep_blocks)
 END_TEST
 
 /* Of rows behind a causal mask a window hides the more the shorter it is, and nothing where it is as long as they are:
- * w - w^2 / 2s keys in the mean, as of latents' chosen keys; half of all where there is none. */
+ * w - w^2 / 2s keys in the mean; half of all where there is none. */
 START_TEST(windows_hide_what_masks_do_not)
 {
   static const int windows[] = { 128, 1024, 4096, 8191, 0 };
@@ -520,7 +520,8 @@ START_TEST(offloaded_blocks_take_most_of_what_they_keep)
 END_TEST
 
 TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks,
-          fp8_is_faster, latents_are_narrow, windows_hide_what_masks_do_not, rings_keep_blocks, context_divides_the_work, rings_of_groups_divide_the_work,
+          fp8_is_faster, latents_are_narrow, windows_hide_what_masks_do_not, rings_keep_blocks,
+          context_divides_the_work, rings_of_groups_divide_the_work,
           rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
           context_shards_states,
           context_has_rules, shards_are_copied_for_replicas, offloaded_blocks_take_most_of_what_they_keep)

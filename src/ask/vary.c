@@ -36,17 +36,15 @@ static void set_peak(Cluster *c, double tflops)
 
 static void set_nvlink(Cluster *c, double gb_per_s)
 {
-  tier_scale_rate(&c->tiers[0], gb_per_s * 1e9 / c->tiers[0].bytes_per_s);
+  cluster_scale_tier(c, 0, gb_per_s * 1e9 / c->tiers[0].bytes_per_s);
 }
 
 static void set_network(Cluster *c, double gbit_per_s)
 {
   double factor = gbit_per_s / 8 * 1e9 / c->tiers[c->network_tier].bytes_per_s;
 
-  for (int t = c->network_tier; t < c->n_tiers; t++) {
-    tier_scale_rate(&c->tiers[t], factor);
-    tier_bound_by_slot(&c->tiers[t], &c->device);
-  }
+  for (int t = c->network_tier; t < c->n_tiers; t++)
+    cluster_scale_tier(c, t, factor);
 }
 
 static void set_domain(Cluster *c, double gpus)

@@ -49,18 +49,6 @@ static void scale_sustained(Cluster *c, int tier, double f)
   c->device.sustained_fraction = MIN(1, c->device.sustained_fraction * f);
 }
 
-static gboolean of_network(const Cluster *c, int tier)
-{
-  return c->network_tier >= 0 && tier >= c->network_tier;
-}
-
-static void scale_bandwidth(Cluster *c, int tier, double f)
-{
-  tier_scale_rate(&c->tiers[tier], f);
-  if (of_network(c, tier))
-    tier_bound_by_slot(&c->tiers[tier], &c->device);
-}
-
 static void scale_latency(Cluster *c, int tier, double f)
 {
   Link *l = &c->tiers[tier].link;
@@ -83,7 +71,7 @@ static const Knob knobs[] = {
   { "memory bandwidth", scale_memory_rate },
   { "memory size", scale_memory, .room = TRUE },
   { "kernel launch time", scale_launches, .costs = TRUE },
-  { "bandwidth", scale_bandwidth, .of_tier = TRUE },
+  { "bandwidth", cluster_scale_tier, .of_tier = TRUE },
   { "latency", scale_latency, .of_tier = TRUE, .costs = TRUE },
   { "slowdown of kernels beside", scale_slowdown, .of_tier = TRUE, .costs = TRUE },
 };

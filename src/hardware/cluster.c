@@ -554,8 +554,12 @@ double cluster_rated_power_w(const Cluster *c)
   return c->n_types == 0 ? rated_power_w(&c->device) : cluster_power_w(c);
 }
 
-void tier_scale_rate(Tier *tier, double factor)
+void cluster_scale_tier(Cluster *cluster, int tier, double factor)
 {
-  tier->bytes_per_s *= factor;
-  tier->port_bytes_per_s *= factor;
+  Tier *scaled = &cluster->tiers[tier];
+
+  scaled->bytes_per_s *= factor;
+  scaled->port_bytes_per_s *= factor;
+  if (cluster->network_tier >= 0 && tier >= cluster->network_tier)
+    tier_bound_by_slot(scaled, &cluster->device);
 }

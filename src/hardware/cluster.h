@@ -163,9 +163,10 @@ gboolean cluster_has_fast_node(const Cluster *cluster);
 /* Dense peak of a device; of a mixed cluster, of the mean one. */
 double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype);
 
-/* Other hardware for a question: every format's peak, a tier's rate of a device and of a port, times a factor above 0. */
+/* Other hardware for a question: every format's peak, a tier's rate of a device and of a port, times a factor above 0;
+ * of the network and beyond, no more than a device's slot lets through. */
 void cluster_scale_peak(Cluster *cluster, double factor);
-void tier_scale_rate(Tier *tier, double factor);
+void cluster_scale_tier(Cluster *cluster, int tier, double factor);
 
 /* A limit of power for each device below its own, which scales the clock and with it every format's peak. Dynamic power
  * goes with the clock and the square of the voltage, which goes with the clock: rates go with the cube root of the
