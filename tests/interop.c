@@ -285,6 +285,7 @@ static void put_states(const Layout *l, JsonWriter *w)
   json_put_bool(w, "overlap_pipeline", overlaps & OVERLAP_PIPELINE);
   json_put_string(w, "precision", dtype_names[l->passes.formats.precision]);
   json_put_string(w, "fp8_recipe", fp8_recipe_names[l->passes.formats.recipe]);
+  json_put_bool(w, "fp8_param_gather", l->states[0].gathers_narrow);
   json_put_string(w, "optimizer", optimizer_names[o->name]);
   json_put_real(w, "momentum", o->name == OPTIMIZER_SGD ? o->momentum : 0);
   json_put_bool(w, "offload_optimizer", s->offload.optimizer != STORE_DEVICE);

@@ -515,11 +515,16 @@ START_TEST(megatron_recipes)
   has(&c, "megatron", "--fp8-format e4m3 --fp8-recipe blockwise");
   test_text(lost(&c, "bridge"), "");
   has(&c, "bridge", "mixed_precision: bf16_with_fp8_subchannel_scaling_mixed\n");
-  has_not(&c, "bridge", "# - framework:");
+  has_not(&c, "bridge", "# - fp8_param_gather");
   c.plan.fp8_recipe = FP8_CURRENT;
   has(&c, "bridge", "mixed_precision: bf16_with_fp8_current_scaling_mixed\n");
   has(&c, "bridge", "# - precision: fp8: the recipe keeps the first and the last block in bf16\n");
-  has(&c, "bridge", "# - framework: test: the recipe gathers weights in 8 bits\n");
+  has(&c, "bridge", "# - fp8_param_gather: false: the recipe has it on\n");
+  c.plan.param_gather = GATHER_NARROW;
+  c.plan.zero = 1;
+  has_not(&c, "bridge", "# - fp8_param_gather");
+  has(&c, "megatron", "--fp8-format hybrid --fp8-recipe tensorwise --fp8-param-gather");
+  has_not(&c, "megatron", "--reuse-grad-buf");
   case_clear(&c);
   c = case_new("llama-3.1-8b", "hgx-b200", 64);
   plan_set_format(&c.plan, DTYPE_FP4);

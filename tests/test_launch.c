@@ -186,6 +186,7 @@ static const struct {
   { "\"recompute_granularity\": \"full\", \"tensor_model_parallel_size\": 2, \"partition_activations\": true" },
   { "\"cpu_offloading_num_layers\": 1" },
   { "\"precision\": \"fp8\", \"fp8_recipe\": \"blockwise\"" }, { "\"precision\": \"fp8\"" },
+  { "\"zero_stage\": 1, \"precision\": \"fp8\", \"fp8_param_gather\": true" },
   { "\"precision\": \"fp16\"" },
   { "\"precision\": \"fp32\", \"attention\": \"unfused\"" },
   { "\"optimizer\": \"sgd\", \"sgd_momentum\": 0.5" },

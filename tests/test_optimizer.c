@@ -328,7 +328,7 @@ START_TEST(rows_have_scales)
   ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, 8 * tokens * H + 4 * in * H, 1e-6);
   ck_assert_double_eq_tol(op_named(&f, "scale gradients", TRUE).memory.bytes, 11 * (tokens * in + in * H), 1e-6);
   ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, wide);
-  ck_assert_double_eq(fp8_work(&PASSES(&f.plan)->formats)->gather_bytes, 2);
+  ck_assert_double_eq(op_gathered_weight_bytes(STATES(&f.plan)), 2);
   double rows_s = planned_run(&f).compute_s;
   f.plan.fp8_recipe = FP8_NONE; /* the framework's: scales of tensors */
   ck_assert_double_lt(planned_run(&f).compute_s, rows_s);

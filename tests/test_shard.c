@@ -220,9 +220,6 @@ START_TEST(fp8_is_of_the_blocks)
   /* qkv's and the feed-forward's inputs: 1 of 2 bytes; the projection's: 1 more */
   ck_assert_double_eq_tol(wide.saved_bytes - narrow.saved_bytes, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
   ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states + 2);
-  f.framework->fp8_primary = TRUE; /* 1 byte in rows, 1 in columns, for 2 */
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
-  f.framework->fp8_primary = FALSE;
   f.framework->original_inputs = TRUE; /* the projection's in 16 bits alone, unless scales are delayed */
   ck_assert_double_eq(block_of(&f).saved_bytes, narrow.saved_bytes);
   f.framework->fp8 = FP8_CURRENT;

@@ -195,6 +195,11 @@ static void add_optimizer(GString *s, const Plan *p)
   add_list(s, label->str + strlen(", "));
 }
 
+static void add_param_gather(GString *s, const Plan *p)
+{
+  g_string_append_printf(s, "%d", plan_gathers_narrow(p));
+}
+
 static void add_recompute(GString *s, const Plan *p)
 {
   g_string_append(s, recompute_names[p->recompute]);
@@ -214,7 +219,8 @@ static void add_cell(GString *s, const PlanKey *key, const PlanFile *file)
 {
   static void (*const own[KEY_COUNT])(GString *, const Plan *) = {
     [KEY_ETP] = add_expert_tensor, [KEY_TYPES] = add_types, [KEY_OFFLOAD] = add_offload,
-    [KEY_OPTIMIZER] = add_optimizer, [KEY_RECOMPUTE] = add_recompute, [KEY_OVERLAP] = add_overlaps };
+    [KEY_OPTIMIZER] = add_optimizer, [KEY_RECOMPUTE] = add_recompute, [KEY_PARAM_GATHER] = add_param_gather,
+    [KEY_OVERLAP] = add_overlaps };
 
   if (own[key->id]) {
     own[key->id](s, &file->plan);

@@ -211,7 +211,8 @@ static void lose_untold(Export *e)
 {
   gboolean muon = e->layout.states[0].optimizer.name == OPTIMIZER_MUON;
   const ToldKey told[] = {
-    { "adapter" }, { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "overlap" },
+    { "adapter" }, { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "fp8_param_gather" },
+    { "overlap" },
     { "cuda_graph" }, { "moe_token_dispatcher_type" },
     { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
     { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
@@ -227,12 +228,11 @@ static void lose_untold(Export *e)
 static void put_precision(Export *e, GString *text)
 {
   const Formats *f = &e->layout.passes.formats;
-  const Framework *framework = e->layout.passes.framework;
+  gboolean gathers = e->layout.states[0].gathers_narrow;
   Fp8Recipe recipe = f->recipe;
 
-  if (recipe && framework->fp8_primary != narrow_names[recipe].gathers)
-    export_note(e, "framework: %s: the recipe gathers weights in %s bits", framework->name,
-                !narrow_names[recipe].gathers ? "16" : recipe == FP8_NVFP4 ? "4" : "8");
+  if (f->products == PRODUCTS_FP8 && gathers != narrow_names[recipe].gathers)
+    export_note(e, "fp8_param_gather: %s: the recipe has it %s", export_truth(gathers), gathers ? "off" : "on");
   if (recipe == FP8_CURRENT || recipe == FP8_TENSORWISE)
     export_note(e, "precision: fp8: the recipe keeps the first and the last block in bf16");
   if (recipe || precision_names[f->precision])

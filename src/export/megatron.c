@@ -307,11 +307,13 @@ static void add_recipe(Export *e, GString *flags)
                                                   [FP8_TENSORWISE] = "tensorwise", [FP8_BLOCKWISE] = "blockwise",
                                                   [FP8_MXFP8] = "mxfp8" };
   const Formats *f = &e->layout.passes.formats;
+  const StateLayout *states = &e->layout.states[0];
 
   if (f->products == PRODUCTS_FP8) {
     export_words(flags, "--fp8-format %s --fp8-recipe %s", f->recipe >= FP8_BLOCKWISE ? "e4m3" : "hybrid",
                  recipes[f->recipe]);
-    add(flags, e->layout.passes.framework->fp8_primary ? "--fp8-param-gather" : NULL);
+    add(flags, states->gathers_narrow ? "--fp8-param-gather" : NULL);
+    add(flags, states->gathers_narrow && f->recipe == FP8_MXFP8 ? "--reuse-grad-buf-for-mxfp8-param-ag" : NULL);
   }
   if (f->products == PRODUCTS_FP4)
     add(flags, "--fp4-format e2m1 --fp4-recipe nvfp4");

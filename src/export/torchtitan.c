@@ -36,11 +36,19 @@ static void put_converter(const Formats *f, GString *text)
     g_string_append_printf(text, "converters = [\"%s\"]\n", recipes[f->recipe].converter);
 }
 
-static void put_recipe(const Formats *f, GString *text)
+/* Weights are gathered in 8 bits by switches, with no recipe named, whose scales are then those of whole tensors. */
+static void put_recipe(const Export *e, GString *text)
 {
-  if (f->products == PRODUCTS_FP8)
-    g_string_append_printf(text, "\n[%s]\nrecipe_name = \"%s\"\n", recipes[f->recipe].converter,
-                           recipes[f->recipe].recipe);
+  const Formats *f = &e->layout.passes.formats;
+
+  if (f->products != PRODUCTS_FP8)
+    return;
+  g_string_append_printf(text, "\n[%s]\n", recipes[f->recipe].converter);
+  if (e->layout.states[0].gathers_narrow)
+    g_string_append(text, "enable_fsdp_float8_all_gather = true\nprecompute_float8_dynamic_scale_for_fsdp = true\n");
+  else
+    g_string_append_printf(text, "recipe_name = \"%s\"\n", recipes[f->recipe].recipe);
+  g_string_append(text, "filter_fqns = [\"output\"]\n");
 }
 
 static void put_model(Export *e, GString *text)
@@ -177,7 +185,7 @@ static void put_kernels(Export *e, GString *text)
   if (recompute == RECOMPUTE_SELECTIVE)
     g_string_append(text, "selective_ac_option = \"op\"\n");
   g_string_append_printf(text, "\n[compile]\nenable = %s\n", p->framework->fused_activation ? "true" : "false");
-  put_recipe(&p->formats, text);
+  put_recipe(e, text);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)

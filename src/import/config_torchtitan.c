@@ -151,6 +151,26 @@ static const char *recomputation(ConfigReading *r, const char *mode)
   return "selective";
 }
 
+static gboolean is_float8(const Settings *s)
+{
+  return strstr(settings_text(s, "model.converters"), "float8") != NULL;
+}
+
+/* Under the section of its converter, whose name was shorter before 0.2. */
+static void put_recipe(ConfigReading *r, JsonWriter *w)
+{
+  const Settings *s = r->from;
+  gboolean older = !strstr(settings_text(s, "model.converters"), "linear.float8");
+  const char *recipe = settings_text(s, older ? "float8.recipe_name" : "quantize.linear.float8.recipe_name");
+  const char *gather = older ? "float8.enable_fsdp_float8_all_gather"
+                             : "quantize.linear.float8.enable_fsdp_float8_all_gather";
+
+  if (g_str_has_prefix(recipe, "rowwise"))
+    json_put_string(w, "fp8_recipe", "rowwise");
+  else if (!settings_true(s, gather, FALSE))
+    json_put_bool(w, "fp8_param_gather", FALSE);
+}
+
 static void put_kernels(ConfigReading *r, JsonWriter *w)
 {
   const Settings *s = r->from;
@@ -158,10 +178,12 @@ static void put_kernels(ConfigReading *r, JsonWriter *w)
   const char *format = settings_text(s, "training.mixed_precision_param");
 
   json_put_string(w, "recompute_granularity", recomputation(r, mode));
-  json_put_string(w, "precision", strstr(converters, "linear.float8") || strstr(converters, "linear.mx") ? "fp8"
+  json_put_string(w, "precision", is_float8(s) || strstr(converters, "linear.mx") ? "fp8"
                                   : g_str_equal(format, "float32") ? "fp32" : "bf16");
   if (strstr(converters, "linear.mx"))
     json_put_string(w, "fp8_recipe", "mxfp8");
+  else if (is_float8(s))
+    put_recipe(r, w);
   if (settings_true(s, PARALLEL "enable_async_tensor_parallel", FALSE))
     json_put_bool(w, "tp_comm_overlap", TRUE);
   if (!r->framework && !settings_true(s, "compile.enable", FALSE))

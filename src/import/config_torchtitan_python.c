@@ -148,6 +148,8 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     if (spec && strstr(spec->value, kinds[i][0]))
       take_setting(own, spec, out, "model.converters", kinds[i][1]);
+  if (spec && strstr(spec->value, kinds[0][0])) /* it has no other scales left */
+    add_setting(out, "quantize.linear.float8.recipe_name", g_strdup("rowwise"));
   if (settings_true(own, "compile.enable_async_tensor_parallel", FALSE))
     add_setting(out, PARALLEL "enable_async_tensor_parallel", g_strdup("true"));
 }

@@ -359,6 +359,8 @@ static void put_formats(Reading *r, JsonWriter *w)
   for (gsize i = 0; i < G_N_ELEMENTS(recipes) && *fp8 && !*fp4; i++)
     if (g_str_equal(recipes[i][0], *recipe ? recipe : "delayed"))
       json_put_string(w, "fp8_recipe", recipes[i][1]);
+  if (reading_flag(r, "fp8_param_gather") && *fp8 && !*fp4)
+    json_put_bool(w, "fp8_param_gather", TRUE);
 }
 
 static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)

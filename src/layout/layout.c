@@ -184,7 +184,8 @@ static void init_states(StateLayout states[2], const Plan *p)
 
   states[0] = (StateLayout) {
     .framework = p->framework, .ranks = p->gpus, .zero = p->zero, .tensor = p->tp, .replicas = replicas,
-    .stride = p->tp, .shards = plan_shards(p), .formats = plan_formats(p), .gradient_bytes = gradient_bytes(p),
+    .stride = p->tp, .shards = plan_shards(p), .formats = plan_formats(p),
+    .gathers_narrow = plan_gathers_narrow(p), .gradient_bytes = gradient_bytes(p),
     .usual_gradient_bytes = in_precision(p, p->framework->gradient_bytes), .reduce_bytes = reduce_bytes(p),
     .optimizer = p->optimizer, .offload = p->offload, .sharding = p->sharding,
   };

@@ -111,6 +111,7 @@ typedef struct {
   int shards, copies; /* of replicas, those over which ZeRO divides; those that hold the same part. Their product */
   int weight_parts, gradient_parts, optimizer_parts; /* ranks over which each is divided: `shards` or 1 */
   Formats formats;
+  gboolean gathers_narrow;    /* weights of narrow products are gathered in their format (plan_gathers_narrow) */
   double usual_gradient_bytes; /* of an accumulated gradient whose format the plan does not choose */
   double gradient_bytes, reduce_bytes; /* of an accumulated gradient, of one on the wire: the framework's for the
                                           precision, but no narrower than the weights where those are fp32 */

@@ -14,25 +14,22 @@
 #define NV_CAST (2 + 2 + 2 * NV_BYTES)
 
 static const Fp8Work works[FP8_COUNT] = {
-  [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2,
-                    .gather_bytes = 2 },
+  [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2 },
   [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .keeps_narrow = TRUE, .value_bytes = 1,
-                    .held_bytes = 2, .gather_bytes = 2, .tensor_kernels = 3 },
+                    .held_bytes = 2, .tensor_kernels = 3 },
   [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE, .value_bytes = 1,
-                       .gather_bytes = 1, .tensor_kernels = 3 },
+                       .tensor_kernels = 3 },
   [FP8_ROWWISE] = { .made_bytes = ROW_CAST + COLUMN_CAST, .cast_bytes = ROW_CAST + COLUMN_CAST,
                     .weight_bytes = (ROW_CAST + COLUMN_CAST) / 2, .rescale_bytes = RESCALE, .each_pass = TRUE,
-                    .value_bytes = 2, .gather_bytes = 2, .tensor_kernels = 2 },
+                    .value_bytes = 2, .tensor_kernels = 2 },
   [FP8_BLOCKWISE] = { .made_bytes = 2 + 2 * BLOCK_BYTES, .cast_bytes = 2 + 2 * BLOCK_BYTES,
                       .weight_bytes = 2 + 2 * BLOCK_WEIGHT_BYTES, .keeps_narrow = TRUE, .value_bytes = BLOCK_BYTES,
-                      .held_bytes = 2 * BLOCK_WEIGHT_BYTES, .gather_bytes = 2,
-                      .tensor_kernels = 1 },
+                      .held_bytes = 2 * BLOCK_WEIGHT_BYTES, .tensor_kernels = 1 },
   [FP8_MXFP8] = { .made_bytes = 2 + 2 * MX_BYTES, .cast_bytes = 2 + 2 * MX_BYTES, .weight_bytes = 2 + 2 * MX_BYTES,
-                  .keeps_narrow = TRUE, .value_bytes = MX_BYTES, .held_bytes = 2 * MX_BYTES, .gather_bytes = 2,
+                  .keeps_narrow = TRUE, .value_bytes = MX_BYTES, .held_bytes = 2 * MX_BYTES, .cast_behind = TRUE,
                   .tensor_kernels = 1 },
   [FP8_NVFP4] = { .made_bytes = NV_CAST, .cast_bytes = NV_CAST, .weight_bytes = NV_CAST, .keeps_narrow = TRUE,
-                  .value_bytes = NV_BYTES, .held_bytes = 2 * NV_BYTES, .gather_bytes = 2,
-                  .tensor_kernels = 1 },
+                  .value_bytes = NV_BYTES, .held_bytes = 2 * NV_BYTES, .tensor_kernels = 1 },
 };
 
 const Fp8Work *fp8_work(const Formats *formats)

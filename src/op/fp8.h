@@ -42,7 +42,8 @@ typedef struct {
   double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
   double held_bytes;     /* for a weight beside the 16-bit one */
   double tensor_kernels; /* of casting one of several tensors; 0 = all in one */
-  double gather_bytes;   /* of a weight when ranks gather it */
+  gboolean cast_behind;  /* a distributed optimizer gathers 16 bits of what it keeps in the format (Megatron-LM's
+                            param_and_grad_buffer.py, of mxfp8), FSDP the format */
 } Fp8Work;
 
 /* Of narrow products. */

@@ -49,26 +49,33 @@ double op_gradient_traffic(const StateLayout *s)
   return s->framework->gradient_passes * s->gradient_bytes / s->gradient_parts;
 }
 
+/* Whether weights are kept in fp8 alone. */
+static gboolean is_primary(const StateLayout *s)
+{
+  return s->gathers_narrow && s->framework->fp8_primary;
+}
+
 double op_weight_bytes(const StateLayout *s)
 {
-  gboolean primary = s->formats.products == PRODUCTS_FP8 && s->framework->fp8_primary;
-
-  return dtype_bytes[primary ? DTYPE_FP8 : s->formats.precision];
+  return dtype_bytes[is_primary(s) ? DTYPE_FP8 : s->formats.precision];
 }
 
 double op_gathered_weight_bytes(const StateLayout *s)
 {
-  double bytes = op_weight_bytes(s);
+  const Fp8Work *w = s->gathers_narrow ? fp8_work(&s->formats) : NULL;
 
-  return formats_narrow(&s->formats) && s->zero >= 3 ? MIN(fp8_work(&s->formats)->gather_bytes, bytes) : bytes;
+  if (!w || (w->cast_behind && s->zero < 3))
+    return dtype_bytes[s->formats.precision];
+  return w->held_bytes > 0 ? w->held_bytes / 2 : w->value_bytes; /* one layout */
 }
 
-/* Copies of weights in fp8 that stay beside them; of weights kept in fp8, the other layout. */
+/* Copies of weights in fp8 that stay beside them; of weights kept in fp8, the other layout, which under ZeRO-3 leaves
+ * with what was gathered. */
 static double copied_weights(const StateLayout *s)
 {
-  gboolean primary = s->formats.products == PRODUCTS_FP8 && s->framework->fp8_primary;
+  gboolean primary = is_primary(s), stay = s->zero < 3 || (s->framework->fp8_weight_cache && !primary);
 
-  return formats_narrow(&s->formats) && s->zero < 3 ? fp8_work(&s->formats)->held_bytes / (primary ? 2 : 1) : 0;
+  return formats_narrow(&s->formats) && stay ? fp8_work(&s->formats)->held_bytes / (primary ? 2 : 1) : 0;
 }
 
 double op_weight_cast_bytes(const StateLayout *s)

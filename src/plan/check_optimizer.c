@@ -100,6 +100,21 @@ static char *recipes_of(const Framework *f)
   return g_string_free(text, FALSE);
 }
 
+static gboolean no_narrow_gather(const Plan *p, GError **error)
+{
+  const Framework *f = p->framework;
+  Fp8Recipe recipe = plan_recipe(p);
+
+  if (!(f->param_gathers >> recipe & 1))
+    return broken(error, "fp8_param_gather: true: expected false, %s gathers in 16 bits under %s", f->name,
+                  fp8_recipe_names[recipe]);
+  if (p->offload.optimizer && p->zero > 0)
+    return broken(error, "fp8_param_gather: true: expected false where the optimizer is offloaded, unless fp8_recipe is "
+                  "delayed");
+  return broken(error, "fp8_param_gather: true: expected zero_stage %s, it is %d", f->fp8_primary ? "1 or more" : "3",
+                p->zero);
+}
+
 static gboolean check_recipe(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -108,6 +123,8 @@ static gboolean check_recipe(const Subject *s, GError **error)
   if (p->fp8_recipe && (p->products != PRODUCTS_FP8 || p->fp8_recipe == FP8_NVFP4))
     return broken(error, "fp8_recipe: \"%s\": expected nothing under precision %s", fp8_recipe_names[p->fp8_recipe],
                   dtype_names[plan_format(p)]);
+  if (p->param_gather && p->products != PRODUCTS_FP8)
+    return broken(error, "fp8_param_gather: expected nothing under precision %s", dtype_names[plan_format(p)]);
   if (!plan_narrow(p))
     return TRUE;
   if (p->products == PRODUCTS_FP8 && f->fp8 == FP8_NONE)
@@ -118,6 +135,8 @@ static gboolean check_recipe(const Subject *s, GError **error)
     g_autofree char *recipes = error ? recipes_of(f) : NULL;
     return broken(error, "fp8_recipe: \"%s\": expected %s with %s", fp8_recipe_names[p->fp8_recipe], recipes, f->name);
   }
+  if (p->param_gather == GATHER_NARROW && !plan_can_gather_narrow(p))
+    return no_narrow_gather(p, error);
   if (plan_recipe(p) == FP8_MXFP8 && !scales_blocks(s->cluster))
     return broken(error, "fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster %s has none",
                   s->cluster->name);

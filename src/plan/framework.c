@@ -50,7 +50,10 @@ static const JsonField fields[] = {
   { "moe_shared_expert_overlap", JSON_BOOL, FIELD(shared_overlap) },
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
   { "fp8_recipes", JSON_ANY },
+  { "fp8_param_gather", JSON_ANY },
+  { "fp8_param_gather_default", JSON_ANY },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
+  { "fp8_weight_cache", JSON_BOOL, FIELD(fp8_weight_cache) },
   { "sparse_attention", JSON_ANY },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
   { "microbatch_groups", JSON_BOOL, FIELD(micro_groups) },
@@ -155,7 +158,8 @@ static const JsonField fields[] = {
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "executor_memory",
                                              "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib",
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
-                                             "ring_keeps_blocks", NULL };
+                                             "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
+                                             "fp8_weight_cache", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */
@@ -253,6 +257,20 @@ static gboolean read_dispatch(const JsonDoc *doc, Framework *out, GError **error
   return TRUE;
 }
 
+/* A file of 0.1 that says fp8_primary gathers so under every recipe. */
+static gboolean read_recipes(const JsonDoc *doc, Framework *out, GError **error)
+{
+  gboolean older = json_get(json_root(doc), "fp8_primary") && out->fp8_primary &&
+                   !json_get(json_root(doc), "fp8_param_gather");
+  int first;
+
+  if (older)
+    out->param_gathers = out->param_gathers_usual = G_MAXUINT;
+  return read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error) &&
+         read_names(doc, "fp8_param_gather", fp8_recipe_names, &out->param_gathers, &first, error) &&
+         read_names(doc, "fp8_param_gather_default", fp8_recipe_names, &out->param_gathers_usual, &first, error);
+}
+
 static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **error)
 {
   int first;
@@ -260,8 +278,7 @@ static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **err
   return read_names(doc, "cuda_graphs", cuda_graph_names, &out->graphs, &first, error) &&
          read_names(doc, "adapters", adapter_kind_names, &out->adapters, &first, error) &&
          read_names(doc, "optimizers", optimizer_names, &out->optimizers, &first, error) &&
-         read_names(doc, "state_dtypes", optimizer_state_names, &out->state_formats, &first, error) &&
-         read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error);
+         read_names(doc, "state_dtypes", optimizer_state_names, &out->state_formats, &first, error);
 }
 
 /* Names of modules in their order. */
@@ -378,8 +395,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
          read_choices(doc, &parsed->framework.choices, error) && read_sparse(doc, &parsed->framework, error) &&
-         read_optimizers(doc, &parsed->framework, error) && read_excludes(doc, &parsed->framework, error) &&
-         read_modules(doc, &parsed->framework, error) &&
+         read_optimizers(doc, &parsed->framework, error) && read_recipes(doc, &parsed->framework, error) &&
+         read_excludes(doc, &parsed->framework, error) && read_modules(doc, &parsed->framework, error) &&
          check_keys(doc, parsed->like == NULL, error);
 }
 

@@ -107,6 +107,21 @@ gboolean write_recompute_modules(const Plan *p, JsonWriter *w)
   return TRUE;
 }
 
+gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error)
+{
+  if (!cJSON_IsBool(item))
+    return json_error(doc, item, error, "true or false");
+  out->param_gather = cJSON_IsTrue(item) ? GATHER_NARROW : GATHER_WIDE;
+  return TRUE;
+}
+
+gboolean write_param_gather(const Plan *p, JsonWriter *w)
+{
+  if (p->param_gather != GATHER_USUAL)
+    json_put_bool(w, "fp8_param_gather", p->param_gather == GATHER_NARROW);
+  return TRUE;
+}
+
 gboolean read_offload(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error)
 {
   const char *word = cJSON_IsString(item) ? item->valuestring : "";

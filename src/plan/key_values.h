@@ -14,7 +14,9 @@ gboolean read_types(const JsonDoc *doc, const cJSON *item, Plan *out, GError **e
 gboolean write_types(const Plan *plan, JsonWriter *w);
 gboolean read_recompute_layers(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
 gboolean write_recompute_layers(const Plan *plan, JsonWriter *w);
+gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
 gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
+gboolean write_param_gather(const Plan *plan, JsonWriter *writer);
 gboolean write_recompute_modules(const Plan *plan, JsonWriter *w);
 
 /* "offload" as a word; an object is read and written by its keys. */

@@ -217,6 +217,11 @@ static void other_precision(Plan *p, const Framework *own)
 {
   gboolean casts = p->products == PRODUCTS_FP8 && own->fp8 != FP8_NONE;
 
+  if (p->param_gather != GATHER_USUAL && p->products == PRODUCTS_FP8) {
+    p->param_gather = GATHER_USUAL;
+    return;
+  }
+  p->param_gather = GATHER_USUAL;
   p->fp8_recipe = casts ? own->fp8 : FP8_NONE;
   p->products = casts ? PRODUCTS_FP8 : PRODUCTS_PLAIN;
 }

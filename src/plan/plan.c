@@ -99,6 +99,22 @@ static void label_degrees(const Plan *p, GString *s)
 static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as CUDA graphs",
                                                        ", step as one CUDA graph" };
 
+gboolean plan_can_gather_narrow(const Plan *p)
+{
+  const Framework *f = p->framework;
+  int least = f->fp8_primary ? 1 : 3; /* the stage whose ranks gather what they keep */
+
+  return p->products == PRODUCTS_FP8 && f->param_gathers >> plan_recipe(p) & 1 && p->zero >= least &&
+         (!p->offload.optimizer || !f->fp8_primary || plan_recipe(p) == FP8_DELAYED);
+}
+
+gboolean plan_gathers_narrow(const Plan *p)
+{
+  gboolean usual = p->param_gather == GATHER_USUAL && p->framework->param_gathers_usual >> plan_recipe(p) & 1;
+
+  return plan_can_gather_narrow(p) && (usual || p->param_gather == GATHER_NARROW);
+}
+
 char *plan_label(const Plan *p)
 {
   GString *s = g_string_new(NULL);
@@ -123,6 +139,7 @@ char *plan_label(const Plan *p)
     if ((*key)->shorter && !plan_key_is_usual(*key, p))
       g_string_append_printf(s, ", %s", (*key)->shorter);
   label_overlaps(p, s);
+  g_string_append(s, p->param_gather == GATHER_NARROW ? ", fp8_param_gather" : "");
   g_string_append(s, p->overlap.exchange ? ", exchange of tokens overlapped" : "");
   g_string_append(s, graph_labels[p->graph]);
   return g_string_free(s, FALSE);
@@ -186,5 +203,5 @@ int plan_mechanisms(const Plan *p)
          (p->recompute != RECOMPUTE_NONE) + recompute_counts(&p->scope) + 2 * offload_any(&p->offload) +
          (p->split.stages > 0) + (p->strategies.n > 0) + narrows_states(&p->optimizer) + p->pipeline_inner +
          (p->shard_group > 0) + (o->secondary > 0) + (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) +
-         p->overlap.exchange + switches;
+         p->overlap.exchange + (p->param_gather == GATHER_NARROW) + switches;
 }

@@ -48,6 +48,7 @@ struct Plan {
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
   Products products; /* formats of these */
   Fp8Recipe fp8_recipe; /* of narrow products; FP8_NONE = the framework's */
+  ParamGather param_gather; /* whether ranks gather weights of narrow products in their format */
   Adapter adapter; /* what is trained in place of the weights, if anything */
   Optimizer optimizer;
   Offload offload;
@@ -97,6 +98,14 @@ static inline Fp8Recipe plan_recipe(const Plan *p)
 {
   return p->products == PRODUCTS_FP4 ? FP8_NVFP4 : p->fp8_recipe ? p->fp8_recipe : p->framework->fp8;
 }
+
+/* Whether ranks could gather the weights of narrow products in their format: in fp8, by a recipe that the framework
+ * does it under (Framework.param_gathers), where ranks gather weights at all; where weights are kept so, too
+ * (fp8_primary), an optimizer on the host updates those of delayed scales alone (Megatron-LM's arguments.py). */
+gboolean plan_can_gather_narrow(const Plan *plan);
+
+/* Whether they do: as the plan says, or as its framework does by default. */
+gboolean plan_gathers_narrow(const Plan *plan);
 
 static inline Formats plan_formats(const Plan *p)
 {

@@ -72,6 +72,7 @@ typedef struct {
   int shard_group;
   int secondary; /* ranks of ZeRO++'s second copy, with its collectives on fewer bits; 0 = none */
   guint8 formats; /* of optimizer states: index into space.c's list; 0 = the base plan's */
+  guint8 gather;  /* ParamGather */
 } StateChoice;
 
 /* Those of a group whose degrees `plan` has, at most STATE_CHOICES; returns how many. */

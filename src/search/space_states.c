@@ -126,12 +126,28 @@ static void choose_formats(Optimizer *o, int choice)
   o->remainders = state_formats[choice].remainders;
 }
 
+/* Weights are gathered in 8 bits wherever they can be, which never takes longer or more than 16. Returns whether the
+ * state is of what is fixed. */
+static gboolean choose_gather(const Asked *w, const Plan *plan, StateChoice *state)
+{
+  int fixed = w->options->fixed.value[KEY_PARAM_GATHER];
+  Plan with = *plan;
+
+  with.param_gather = GATHER_USUAL;
+  with.zero = state->zero;
+  with.offload = offloads[state->offload];
+  gboolean can = plan_can_gather_narrow(&with), narrow = can && fixed != 0;
+  if (narrow != plan_gathers_narrow(&with))
+    state->gather = narrow ? GATHER_NARROW : GATHER_WIDE;
+  return can || fixed != 1;
+}
+
 int space_states(const SearchOptions *options, const Model *model, const Cluster *cluster, const Plan *plan,
                  StateChoice *states)
 {
   const Asked asked = { options, model, cluster }, *w = &asked;
   const Fixed *f = &options->fixed;
-  int n_states = 0, groups[2], secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
+  int n_states = 0, n_kept = 0, groups[2], secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
 
   /* stages x groups x offloads, and ZeRO-3 with a second copy, x formats */
   G_STATIC_ASSERT((4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1) * (G_N_ELEMENTS(state_formats) - 1) <= STATE_CHOICES);
@@ -141,11 +157,14 @@ int space_states(const SearchOptions *options, const Model *model, const Cluster
       for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
         if (offers(w, plan, zero, offload))
           for (int formats = first; formats < end; formats++)
-            states[n_states++] = (StateChoice) { zero, offload, groups[g], 0, formats };
+            states[n_states++] = (StateChoice) { zero, offload, groups[g], 0, formats, 0 };
     for (int formats = first; formats < end && n > 0 && zero == 3 && secondary > 0; formats++)
-      states[n_states++] = (StateChoice) { zero, MAX(f->value[KEY_OFFLOAD], 0), groups[0], secondary, formats };
+      states[n_states++] = (StateChoice) { zero, MAX(f->value[KEY_OFFLOAD], 0), groups[0], secondary, formats, 0 };
   }
-  return n_states;
+  for (int i = 0; i < n_states; i++)
+    if (choose_gather(w, plan, &states[i]))
+      states[n_kept++] = states[i];
+  return n_kept;
 }
 
 void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
@@ -163,6 +182,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
     if (keys[i]->id)
       G_STRUCT_MEMBER(gboolean, plan, keys[i]->field.offset) = pass->switches >> i & 1;
   plan->zero = state->zero;
+  plan->param_gather = state->gather;
   plan->offload = offloads[state->offload];
   plan->offload.activations = pass->activations ? STORE_CPU : STORE_DEVICE;
   plan->offload.layers = pass->offload_layers;

@@ -62,7 +62,9 @@ def resolve(export, plan):
         "fp8_recipe": "none",
     }
     for converter in config.model.converters:
-        found["fp8_recipe"] = config.quantize.linear.float8.recipe_name if "float8" in converter else "mxfp8"
+        float8 = config.quantize.linear.float8
+        found["fp8_recipe"] = (float8.recipe_name or "tensorwise") if "float8" in converter else "mxfp8"
+        found["fp8_param_gather"] = "float8" in converter and float8.enable_fsdp_float8_all_gather
     if dims.ep > 1:
         found["etp"] = dims.etp
     return found

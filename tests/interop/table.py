@@ -27,7 +27,7 @@ FOLLOWS = {
     "stages": ("pipeline_schedule", "virtual_pipeline_model_parallel_size"), "recompute_method": ("recompute_granularity",),
     "recompute_layers": ("recompute_granularity", "recompute_method"), "recompute_modules": ("recompute_granularity",),
     "micro_batches": ("global_batch_size", "context_parallel_size"), "momentum": ("optimizer",),
-    "fp8_recipe": ("precision",), "overlap_pipeline": ("pipeline_schedule", "virtual_pipeline_model_parallel_size"),
+    "fp8_recipe": ("precision",), "fp8_param_gather": ("precision", "fp8_recipe", "zero_stage"), "overlap_pipeline": ("pipeline_schedule", "virtual_pipeline_model_parallel_size"),
     "zero": ("expert_tensor_parallel_size",), "overlap_gradients": ("zero_stage", "expert_tensor_parallel_size"),
     "overlap_parameters": ("zero_stage", "expert_tensor_parallel_size"),
     "vpp": ("virtual_pipeline_model_parallel_size",), "schedule": ("virtual_pipeline_model_parallel_size",),

@@ -1,0 +1,187 @@
+/* Weights of 8-bit products that ranks gather in 8 bits: what they keep, what travels, who can, and that searches do. */
+#include "main.h"
+#include "planned.h"
+
+#include "plan/keys.h"
+#include "search/search.h"
+
+#include <glib/gstdio.h>
+
+static void setup(Planned *f, const char *framework, int zero)
+{
+  planned_init(f, fixture_llama(4, 1024, 16, 8, 512, 1000), fixture_cluster("dgx-h100", 8), framework);
+  planned_spread(f, 1);
+  plan_set_format(&f->plan, DTYPE_FP8);
+  f->plan.zero = zero;
+}
+
+/* Bytes of a weight: kept on a rank of 8, beside divided states; gathered. */
+static void check_bytes(Planned *f, ParamGather gather, double kept, double gathered)
+{
+  f->plan.param_gather = gather;
+  planned_accept(f);
+  ck_assert_double_eq_tol(op_states(STATES(&f->plan)).weights, kept, 1e-12);
+  ck_assert_double_eq_tol(op_gathered_weight_bytes(STATES(&f->plan)), gathered, 1e-12);
+}
+
+/* Rows and columns in 8 bits beside 16 bits, or alone; what Transformer Engine casts in a step's first micro-batch stays
+ * whole where FSDP divides 16-bit weights, and leaves with those that are 8-bit themselves. */
+START_TEST(megatron_keeps_what_it_gathers)
+{
+  Planned f;
+
+  for (int zero = 1; zero <= 3; zero++) {
+    setup(&f, "megatron-core", zero);
+    double divided = zero < 3 ? 1 : 8;
+    check_bytes(&f, GATHER_USUAL, 2 / divided + 2, 2);
+    check_bytes(&f, GATHER_NARROW, zero < 3 ? 2 : 1 / divided, 1);
+    f.framework->param_gathers_usual = f.framework->param_gathers;
+    check_bytes(&f, GATHER_USUAL, zero < 3 ? 2 : 1 / divided, 1);
+    check_bytes(&f, GATHER_WIDE, 2 / divided + 2, 2);
+    f.framework->fp8_weight_cache = FALSE;
+    check_bytes(&f, GATHER_WIDE, 2 / divided + (zero < 3 ? 2 : 0), 2);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+/* A distributed optimizer of mxfp8 gathers 16 bits and casts behind; FSDP gathers what it keeps. */
+START_TEST(mxfp8_is_cast_behind)
+{
+  const double mx = 1 + 1.0 / 32;
+  Planned f;
+
+  for (int zero = 1; zero <= 3; zero += 2) {
+    planned_init(&f, fixture_llama(4, 1024, 16, 8, 512, 1000), fixture_cluster("hgx-b200", 8), "megatron-core");
+    planned_spread(&f, 1);
+    plan_set_format(&f.plan, DTYPE_FP8);
+    f.plan.fp8_recipe = FP8_MXFP8;
+    f.plan.zero = zero;
+    check_bytes(&f, GATHER_NARROW, zero < 3 ? 1 + mx : 1 / 8.0, zero < 3 ? 2 : mx);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+/* torchao's weights stay in 16 bits, and travel in 8 by scales of whole tensors. */
+START_TEST(torchtitan_gathers_alone)
+{
+  Planned f;
+
+  setup(&f, "torchtitan", 3);
+  double kept = op_states(STATES(&f.plan)).weights;
+  check_bytes(&f, GATHER_USUAL, kept, 1);
+  check_bytes(&f, GATHER_NARROW, kept, 1);
+  check_bytes(&f, GATHER_WIDE, kept, 2);
+  f.plan.param_gather = GATHER_USUAL;
+  Metrics narrow = planned_run(&f);
+  f.plan.param_gather = GATHER_WIDE;
+  Metrics wide = planned_run(&f);
+  ck_assert_double_lt(narrow.iteration_s, wide.iteration_s);
+  f.plan.fp8_recipe = FP8_ROWWISE;
+  check_bytes(&f, GATHER_USUAL, kept, 2);
+  planned_clear(&f);
+}
+END_TEST
+
+START_TEST(rules)
+{
+  Planned f;
+
+  setup(&f, "megatron-core", 0);
+  f.plan.param_gather = GATHER_NARROW;
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected zero_stage 1 or more, it is 0");
+  f.plan.zero = 1;
+  planned_accept(&f);
+  f.plan.offload.optimizer = STORE_CPU;
+  planned_accept(&f);
+  f.plan.fp8_recipe = FP8_CURRENT;
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected false where the optimizer is offloaded, "
+                                     "unless fp8_recipe is delayed");
+  f.plan.offload.optimizer = STORE_DEVICE;
+  f.plan.fp8_recipe = FP8_NONE;
+  plan_set_format(&f.plan, DTYPE_BF16);
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: expected nothing under precision bf16");
+  planned_clear(&f);
+  setup(&f, "torchtitan", 2);
+  f.plan.param_gather = GATHER_NARROW;
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected zero_stage 3, it is 2");
+  f.plan.zero = 3;
+  f.plan.fp8_recipe = FP8_ROWWISE;
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected false, torchtitan gathers in 16 bits under "
+                                     "rowwise");
+  planned_clear(&f);
+}
+END_TEST
+
+START_TEST(frameworks_have_their_recipes)
+{
+  static const struct {
+    const char *framework;
+    guint usual; /* bit i is Fp8Recipe i */
+  } cases[] = { { "megatron-core", 0 }, { "megatron-core-2026", 0 }, { "nemo-2024-11", 1u << FP8_DELAYED },
+                { "nemo-2025-05", 1u << FP8_DELAYED | 1u << FP8_CURRENT },
+                { "nemo-2026-08", 1u << FP8_DELAYED | 1u << FP8_CURRENT | 1u << FP8_MXFP8 },
+                { "torchtitan", 1u << FP8_TENSORWISE }, { "fsdp", 0 }, { "deepspeed", 0 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Framework) f = fixture_framework(cases[i].framework);
+    ck_assert_uint_eq(f->param_gathers_usual, cases[i].usual);
+    ck_assert_uint_eq(f->param_gathers_usual & ~f->param_gathers, 0);
+  }
+}
+END_TEST
+
+/* Of a file from before the key: under every recipe, as fp8_primary alone meant. */
+START_TEST(older_files_mean_the_same)
+{
+  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "own.json", NULL);
+
+  for (int primary = 0; primary < 2; primary++) {
+    g_autofree char *text = g_strdup_printf("{ \"name\": \"own\", \"like\": \"megatron-core\", \"fp8_primary\": %s, "
+                                            "\"source\": {} }", primary ? "true" : "false");
+    ck_assert(g_file_set_contents(path, text, -1, NULL));
+    g_autoptr(Framework) f = framework_load(path, NULL);
+    ck_assert_ptr_nonnull(f);
+    for (int recipe = FP8_DELAYED; recipe < FP8_COUNT; recipe++)
+      ck_assert_uint_eq(f->param_gathers_usual >> recipe & 1, primary);
+  }
+  g_unlink(path);
+  g_rmdir(folder);
+}
+END_TEST
+
+/* Wherever it can be, unless it is fixed; no plan that lacks it is faster or smaller, so the best of both is the best
+ * with it. */
+START_TEST(searches_turn_it_on)
+{
+  static const char *const names[] = { "megatron-core", "torchtitan", "nemo-2025-05" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    g_autoptr(Model) model = fixture_model(4, 1024, 16, 512, 1024);
+    g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+    g_autoptr(Framework) framework = fixture_framework(names[i]);
+    Plan base = plan_default(model, framework);
+    double best[3];
+    base.gpus = base.global_batch = 8;
+    plan_set_format(&base, DTYPE_FP8);
+    for (int fixed = -1; fixed <= 1; fixed++) {
+      SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+      options.fixed.value[KEY_PARAM_GATHER] = fixed;
+      options.fixed.value[KEY_ZERO] = 3;
+      options.fixed.value[KEY_PP] = 1;
+      g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+      ck_assert_int_eq(r->best->len, 1);
+      const Found *found = &g_array_index(r->best, Found, 0);
+      ck_assert_int_eq(plan_check(&found->plan, model, cluster, NULL), RULE_NONE);
+      ck_assert_int_eq(plan_gathers_narrow(&found->plan), fixed != 0);
+      best[fixed + 1] = found->value;
+    }
+    ck_assert_double_eq(best[0], best[2]);
+    ck_assert_double_lt(best[0], best[1]);
+  }
+}
+END_TEST
+
+TEST_MAIN("param gather", megatron_keeps_what_it_gathers, mxfp8_is_cast_behind, torchtitan_gathers_alone, rules,
+      frameworks_have_their_recipes, older_files_mean_the_same, searches_turn_it_on)
