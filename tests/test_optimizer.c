@@ -133,7 +133,7 @@ START_TEST(steps_by_their_bytes)
   ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38);
   f.plan.optimizer.formats[STATE_EXP_AVG] = f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
   ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38 - 2 * 4);
-  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, 1e9, 0).seconds,
+  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }).seconds,
                           named_memory_s(d, "optimizer", FALSE, 30e9, 1, 0), 1e-12);
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16; /* read by norm and step, cleared */
@@ -304,7 +304,8 @@ START_TEST(recipes_by_their_bytes)
   f.plan.fp8_recipe = four ? FP8_NONE : recipes[_i].recipe;
   planned_accept(&f);
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, four ? DTYPE_FP4 : DTYPE_FP8);
-  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)), states + recipes[_i].held, 1e-12);
+  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)) + op_narrow_states(STATES(&f.plan)), states + recipes[_i].held,
+                          1e-12);
   ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
   /* the projection's input is attention's output, which it keeps too */
   ck_assert_double_eq_tol(planned_layer(&f, 1).saved_bytes,
@@ -328,7 +329,7 @@ START_TEST(rows_have_scales)
   ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, 8 * tokens * H + 4 * in * H, 1e-6);
   ck_assert_double_eq_tol(op_named(&f, "scale gradients", TRUE).memory.bytes, 11 * (tokens * in + in * H), 1e-6);
   ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, wide);
-  ck_assert_double_eq(op_gathered_weight_bytes(STATES(&f.plan)), 2);
+  ck_assert_double_eq(op_gathered_bytes(STATES(&f.plan), 1, 1), 2);
   double rows_s = planned_run(&f).compute_s;
   f.plan.fp8_recipe = FP8_NONE; /* the framework's: scales of tensors */
   ck_assert_double_lt(planned_run(&f).compute_s, rows_s);
@@ -374,10 +375,10 @@ START_TEST(whole_gradients_are_scaled)
   double part = 38e9 / 8, whole = 3 * s->gradient_bytes * 1e9;
 
   ck_assert_double_eq(op_gradient_traffic(s), 3 * s->gradient_bytes);
-  ck_assert_double_eq_tol(optimizer_price(s, f.cluster, 1e9, 0).seconds,
+  ck_assert_double_eq_tol(optimizer_price(s, f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }).seconds,
                           named_memory_s(&f.cluster->device, "optimizer", FALSE, part + whole, 1, 0), 1e-12);
   f.plan.dp = 1; /* nothing is summed, nothing scaled */
-  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, 1e9, 0).seconds,
+  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }).seconds,
                           named_memory_s(&f.cluster->device, "optimizer", FALSE, 38e9, 1, 0), 1e-12);
   planned_clear(&f);
   setup(&f, "nemo-2024-11", 1);

@@ -15,13 +15,16 @@ static void setup(Planned *f, const char *framework, int zero)
   f->plan.zero = zero;
 }
 
-/* Bytes of a weight: kept on a rank of 8, beside divided states; gathered. */
+/* Bytes of a weight of 8-bit products: kept on a rank of 8, gathered. Others are as in 16 bits. */
 static void check_bytes(Planned *f, ParamGather gather, double kept, double gathered)
 {
   f->plan.param_gather = gather;
   planned_accept(f);
-  ck_assert_double_eq_tol(op_states(STATES(&f->plan)).weights, kept, 1e-12);
-  ck_assert_double_eq_tol(op_gathered_weight_bytes(STATES(&f->plan)), gathered, 1e-12);
+  const StateLayout *s = STATES(&f->plan);
+  double wide = f->framework->shards_main_params && s->zero == 3 ? 4 : 2;
+  ck_assert_double_eq_tol(op_states(s).weights, wide / (s->zero == 3 ? 8 : 1), 1e-12);
+  ck_assert_double_eq_tol(op_states(s).weights + op_narrow_states(s), kept, 1e-12);
+  ck_assert_double_eq_tol(op_gathered_bytes(s, 5, 1), gathered + 4 * 2, 1e-12);
 }
 
 /* Rows and columns in 8 bits beside 16 bits, or alone; what Transformer Engine casts in a step's first micro-batch stays
@@ -69,7 +72,7 @@ START_TEST(torchtitan_gathers_alone)
   Planned f;
 
   setup(&f, "torchtitan", 3);
-  double kept = op_states(STATES(&f.plan)).weights;
+  double kept = 4 / 8.0;
   check_bytes(&f, GATHER_USUAL, kept, 1);
   check_bytes(&f, GATHER_NARROW, kept, 1);
   check_bytes(&f, GATHER_WIDE, kept, 2);
@@ -81,6 +84,52 @@ START_TEST(torchtitan_gathers_alone)
   f.plan.fp8_recipe = FP8_ROWWISE;
   check_bytes(&f, GATHER_USUAL, kept, 2);
   planned_clear(&f);
+}
+END_TEST
+
+/* Weights of a rank, and what it gathers of them at a time. */
+static void weigh(Planned *f, double *weights, double *gathered)
+{
+  *gathered = 0;
+  planned_build(f);
+  *weights = f->program->rows[0].static_bytes[PART_WEIGHTS];
+  for (guint i = 0; i < f->program->segments->len; i++) {
+    const Segment *s = &g_array_index(f->program->segments, Segment, i);
+    *gathered += s->kind == TASK_GATHER ? s->comm_bytes : 0;
+  }
+}
+
+/* What 8 bits save, and copies add, is of the blocks' matrices and the experts' alone: embedding, output layer, norms and
+ * routers stay in 16. */
+static void check_ends(const char *model, int ep, double params, double narrow, double experts)
+{
+  for (int zero = 1; zero <= 3; zero += 2)
+    for (int on = 0; on < 2; on++) {
+      Planned f;
+      double weights, gathered, own = params - experts, shares = zero == 3 ? 8 : 1;
+      planned_init(&f, fixture_known_model(model), fixture_cluster("dgx-h100", 8), "megatron-core");
+      planned_spread(&f, 1);
+      plan_set_format(&f.plan, DTYPE_FP8);
+      f.plan.ep = ep;
+      f.plan.zero = zero;
+      f.plan.param_gather = on ? GATHER_NARROW : GATHER_WIDE;
+      planned_accept(&f);
+      weigh(&f, &weights, &gathered);
+      /* each rank's experts are its own */
+      double dense = 2 * own / shares + (on ? narrow * ((1 - 2) / shares + (zero < 3 ? 1 : 0)) : 2 * narrow);
+      double theirs = experts / ep * (on ? 1 + (zero < 3 ? 1 : 0) : 2 + 2);
+      ck_assert_double_eq_tol(weights, dense + theirs, 1e-9 * params);
+      ck_assert_double_eq_tol(gathered, 2 * own - (on ? narrow : 0), 1e-9 * params);
+      planned_clear(&f);
+    }
+}
+
+START_TEST(ends_stay_in_16_bits)
+{
+  const double attention = 4096.0 * (4096 + 2 * 1024) + 4096.0 * 4096, expert = 3 * 4096.0 * 14336;
+
+  check_ends("llama-3.1-8b", 1, 8030261248, 32 * (attention + expert), 0);
+  check_ends("mixtral-8x7b", 8, 46702792704, 32 * attention, 32 * 8 * expert);
 }
 END_TEST
 
@@ -183,5 +232,5 @@ START_TEST(searches_turn_it_on)
 }
 END_TEST
 
-TEST_MAIN("param gather", megatron_keeps_what_it_gathers, mxfp8_is_cast_behind, torchtitan_gathers_alone, rules,
+TEST_MAIN("param gather", megatron_keeps_what_it_gathers, mxfp8_is_cast_behind, torchtitan_gathers_alone, ends_stay_in_16_bits, rules,
       frameworks_have_their_recipes, older_files_mean_the_same, searches_turn_it_on)

@@ -219,14 +219,15 @@ START_TEST(fp8_is_of_the_blocks)
   ck_assert_double_eq(narrow.flops, wide.flops);
   /* qkv's and the feed-forward's inputs: 1 of 2 bytes; the projection's: 1 more */
   ck_assert_double_eq_tol(wide.saved_bytes - narrow.saved_bytes, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states + 2);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
+  ck_assert_double_eq(op_narrow_states(STATES(&f.plan)), 2);
   f.framework->original_inputs = TRUE; /* the projection's in 16 bits alone, unless scales are delayed */
   ck_assert_double_eq(block_of(&f).saved_bytes, narrow.saved_bytes);
   f.framework->fp8 = FP8_CURRENT;
   ck_assert_double_eq_tol(block_of(&f).saved_bytes, narrow.saved_bytes - 4096.0 * 1024, 0.5);
   f.framework->fp8 = FP8_TENSORWISE;
   ck_assert_double_eq(block_of(&f).saved_bytes, wide.saved_bytes);
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
+  ck_assert_double_eq(op_narrow_states(STATES(&f.plan)), 0);
   f.framework->fp8 = FP8_NONE;
   planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp8\": expected bf16, fp16 or fp32, megatron-core has no fp8 "
                                      "recipe");
@@ -423,7 +424,7 @@ START_TEST(optimizer_on_the_host)
   f.cluster->device.host_bytes_per_s = 2.5e10;
   planned_accept(&f);
   ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states - 12 / 8.0);
-  OptimizerPrice price = optimizer_price(STATES(&f.plan), f.cluster, 8e9, 0);
+  OptimizerPrice price = optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 8e9, 0 }, (double[2]) { 0 });
   ck_assert_double_eq_tol(price.offload_s, 1e9 * (4 + 2) / 2.5e10, 1e-6);
   double scaled_s = memory_s(&f.cluster->device, 12 * 8e9, 1);
   ck_assert_double_eq_tol(price.seconds - price.offload_s, 8 * 1e9 * 30 / 2e11 + scaled_s, 1e-4);

@@ -473,6 +473,7 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
     .apart_s = times->apart_s,
     .params = work->params,
     .expert_params = work->expert_params,
+    .narrow = { work->narrow[0], work->narrow[1] },
     .frozen = { work->frozen[0], work->frozen[1] },
     .largest = work->largest,
     .whole = work->whole,
@@ -491,11 +492,12 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
 }
 
 /* `summed`: of a job with several replicas, which scales gradients even where no other rank has the same experts. */
-static OptimizerPrice step_price(const StateLayout *states, const Cluster *cluster, double params, gboolean summed)
+static OptimizerPrice step_price(const StateLayout *states, const Cluster *cluster, double params, double narrow,
+                                 gboolean summed)
 {
   const Device *device = &cluster->device;
   double owned = params / states->optimizer_parts;
-  double whole = params * (op_weight_cast_bytes(states) + (summed ? op_gradient_traffic(states) : 0));
+  double whole = narrow * op_weight_cast_bytes(states) + (summed ? params * op_gradient_traffic(states) : 0);
 
   if (!states->offload.optimizer) {
     double bytes = owned * op_step_traffic(states) + whole;
@@ -508,12 +510,14 @@ static OptimizerPrice step_price(const StateLayout *states, const Cluster *clust
                             .offload_s = host.copied_s, .beside_s = host.beside_s };
 }
 
-OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, double params, double expert_params)
+OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, const double params[2],
+                               const double narrow[2])
 {
-  OptimizerPrice price = step_price(&states[0], cluster, params, states[0].replicas > 1);
+  gboolean summed = states[0].replicas > 1;
+  OptimizerPrice price = step_price(&states[0], cluster, params[0], narrow[0], summed);
 
-  if (expert_params > 0) {
-    OptimizerPrice theirs = step_price(&states[1], cluster, expert_params, states[0].replicas > 1);
+  if (params[1] > 0) {
+    OptimizerPrice theirs = step_price(&states[1], cluster, params[1], narrow[1], summed);
     price.seconds += theirs.seconds;
     price.offload_s += theirs.offload_s;
     price.crowded_s += theirs.crowded_s;

@@ -52,6 +52,7 @@ typedef struct {
   const LayerOps *ops;    /* that the passes were priced from; NULL in tables that describe nothing */
   double params;          /* that are trained, but expert_params */
   double expert_params;   /* of experts that are apart */
+  double narrow[2];       /* [experts]: of them, those of products in 8 or 4 bits */
   Frozen frozen[2];       /* [experts that are apart]: LayerWork's */
   double largest;         /* of all, in the largest tensor */
   double whole;           /* of them, never divided: LayerWork's */
@@ -151,8 +152,8 @@ typedef struct {
   double beside_s;  /* of a delayed update: on the host from the step's start, beside its passes */
 } OptimizerPrice;
 
-OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, double params,
-                               double expert_params);
+OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, const double params[2],
+                               const double narrow[2]);
 
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const PassLayout *passes, const Cluster *cluster);

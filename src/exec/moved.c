@@ -12,7 +12,7 @@ static double element_bytes(const Exec *x, int task)
 
   switch (s->kind) {
   case TASK_GATHER:
-    return op_gathered_weight_bytes(states);
+    return op_gathered_bytes(states, 1, 0);
   case TASK_REDUCE:
   case TASK_TIED:
   case TASK_COPIES:

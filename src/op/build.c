@@ -69,12 +69,20 @@ void build_table(Build *b, double rows, double columns)
   add_tensor(b, &(Tensor) { rows, columns, 1 });
 }
 
+static gboolean is_narrow(const Build *b, const Linear *l)
+{
+  return formats_narrow(&b->passes->formats) && build_has_block(b) &&
+         (l->narrow || l->split != LINEAR_REPLICATED);
+}
+
 static void add_matrices(Build *b, const Linear *l)
 {
+  double before = b->work->params;
   const Tensor t = { l->in, l->out, l->batch, .hidden = build_has_block(b) };
   const OpMatrix m = { l->in, l->out, l->batch, l->split };
 
   add_tensor(b, &t);
+  b->work->narrow[0] += is_narrow(b, l) ? b->work->params - before : 0;
   if (b->work->matrices && t.hidden && !b->frozen && !b->reused)
     g_array_append_val(b->work->matrices, m);
 }
@@ -202,12 +210,6 @@ void build_context_exchange(Build *b, const char *name, double bytes)
 static double activation_bytes(const Build *b)
 {
   return b->tokens * b->hidden * b->bytes;
-}
-
-static gboolean is_narrow(const Build *b, const Linear *l)
-{
-  return formats_narrow(&b->passes->formats) && build_has_block(b) &&
-         (l->narrow || l->split != LINEAR_REPLICATED);
 }
 
 /* Rows that are gathered for a product travel in its format. */

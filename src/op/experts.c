@@ -169,6 +169,7 @@ static void local_experts(Build *b, double tokens)
   const FeedForward *f = &b->spec->ffn;
   int local = f->experts / b->passes->ep;
   double before = b->work->params, whole = b->work->whole, states = b->work->state_bytes[0];
+  double narrow = b->work->narrow[0];
   Frozen frozen = b->work->frozen[0];
   guint first = b->work->matrices ? b->work->matrices->len : 0;
 
@@ -182,6 +183,8 @@ static void local_experts(Build *b, double tokens)
   b->experts = FALSE;
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
+  b->work->narrow[1] += b->work->narrow[0] - narrow;
+  b->work->narrow[0] = narrow;
   b->work->frozen[1].params += b->work->frozen[0].params - frozen.params;
   b->work->frozen[1].bytes += b->work->frozen[0].bytes - frozen.bytes;
   b->work->frozen[0] = frozen;

@@ -105,6 +105,7 @@ typedef struct {
   GArray *backward; /* Op, in order; without recomputation */
   double params;    /* weights on this device that are trained, but expert_params */
   double expert_params; /* those of experts that are apart (PassLayout.experts_apart): other ranks hold the same */
+  double narrow[2]; /* [experts]: of them, those of products in 8 or 4 bits */
   Frozen frozen[2]; /* [experts]: beside them, weights that are not */
   double state_bytes[2]; /* [experts]: of the optimizer, beyond optimizer_param_bytes of each parameter */
   GArray *matrices; /* OpMatrix: that Muon orthogonalises; NULL under another optimizer */
@@ -155,10 +156,10 @@ double op_tokens(const PassLayout *passes);
 /* Traffic for a gradient that is reduced in another format than it is kept in: there and back. */
 double op_reduce_cast_bytes(const StateLayout *states);
 
-/* Bytes of a weight as it is kept, and when ranks gather it; traffic for a weight when a step ends, the optimizer's
- * aside. */
-double op_weight_bytes(const StateLayout *states);
-double op_gathered_weight_bytes(const StateLayout *states);
+/* Bytes of so many weights, `narrow` of them of products in 8 or 4 bits, as they are kept, and when ranks gather them;
+ * traffic for a narrow one when a step ends, the optimizer's aside. */
+double op_kept_bytes(const StateLayout *states, double params, double narrow);
+double op_gathered_bytes(const StateLayout *states, double params, double narrow);
 double op_weight_cast_bytes(const StateLayout *states);
 
 /* Of a parameter in a checkpoint: its weight and what the optimizer keeps, each once; where a main copy is the only
@@ -180,17 +181,19 @@ double op_gradient_copy_bytes(const StateLayout *states);
 
 /* Bytes that a device keeps for a parameter of its layers, as ZeRO divides
  * them and offloading takes them away; and their sum. Tensors below the plan's
- * persistence threshold keep whole weights instead. */
+ * persistence threshold keep whole weights instead. A weight of products in 8 or 4 bits holds op_narrow_states more:
+ * its copies in these, less what it does not keep in 16. */
 typedef struct {
   double weights, gradients, optimizer;
 } StateBytes;
 
 StateBytes op_states(const StateLayout *states);
+double op_narrow_states(const StateLayout *states);
 double op_frozen_bytes(const StateLayout *states, Frozen frozen); /* likewise of frozen weights, all of them */
 double op_state_bytes(const StateLayout *states);
 
-/* What a device holds from a step's start to its end of so many parameters that are trained, and of those that are
- * frozen: their states, what the optimizer keeps
+/* What a device holds from a step's start to its end of so many parameters that are trained, `narrow` of them of products
+ * in 8 or 4 bits, and of those that are frozen: their states, what the optimizer keeps
  * beyond optimizer_param_bytes of each (`extra_bytes`, LayerWork.state_bytes, divided as its states are), and buckets
  * of their gradients. The one model of it, of which programs, bounds of memory and splits of layers are made. */
 typedef struct {
@@ -198,7 +201,7 @@ typedef struct {
   double bucket_bytes;
 } HeldBytes;
 
-HeldBytes op_held(const StateLayout *states, double params, Frozen frozen, double extra_bytes);
+HeldBytes op_held(const StateLayout *states, double params, double narrow, Frozen frozen, double extra_bytes);
 double held_state_bytes(const HeldBytes *held); /* all but the buckets */
 
 /* Parameters of a bucket of gradients, at least. */

@@ -41,7 +41,7 @@ double op_step_traffic(const StateLayout *s)
   double gradient = s->gradient_bytes - s->usual_gradient_bytes;
 
   return s->framework->optimizer_bytes + loss_scaling_traffic(s) + 2 * states + 3 * gradient +
-         kind->gradient_reads * s->gradient_bytes + kind->weight_reads * op_weight_bytes(s);
+         kind->gradient_reads * s->gradient_bytes + kind->weight_reads * dtype_bytes[s->formats.precision];
 }
 
 double op_gradient_traffic(const StateLayout *s)
@@ -49,27 +49,30 @@ double op_gradient_traffic(const StateLayout *s)
   return s->framework->gradient_passes * s->gradient_bytes / s->gradient_parts;
 }
 
-/* Whether weights are kept in fp8 alone. */
+/* Whether weights of narrow products are kept in fp8 alone. */
 static gboolean is_primary(const StateLayout *s)
 {
   return s->gathers_narrow && s->framework->fp8_primary;
 }
 
-double op_weight_bytes(const StateLayout *s)
+double op_kept_bytes(const StateLayout *s, double params, double narrow)
 {
-  return dtype_bytes[is_primary(s) ? DTYPE_FP8 : s->formats.precision];
+  double wide = dtype_bytes[s->formats.precision];
+
+  return params * wide + (is_primary(s) ? narrow * (dtype_bytes[DTYPE_FP8] - wide) : 0);
 }
 
-double op_gathered_weight_bytes(const StateLayout *s)
+double op_gathered_bytes(const StateLayout *s, double params, double narrow)
 {
   const Fp8Work *w = s->gathers_narrow ? fp8_work(&s->formats) : NULL;
+  double wide = dtype_bytes[s->formats.precision];
 
   if (!w || (w->cast_behind && s->zero < 3))
-    return dtype_bytes[s->formats.precision];
-  return w->held_bytes > 0 ? w->held_bytes / 2 : w->value_bytes; /* one layout */
+    return params * wide;
+  return params * wide + narrow * ((w->held_bytes > 0 ? w->held_bytes / 2 : w->value_bytes) - wide); /* one layout */
 }
 
-/* Copies of weights in fp8 that stay beside them; of weights kept in fp8, the other layout, which under ZeRO-3 leaves
+/* Copies of a narrow weight in fp8 that stay beside it; of one kept in fp8, the other layout, which under ZeRO-3 leaves
  * with what was gathered. */
 static double copied_weights(const StateLayout *s)
 {
@@ -96,13 +99,14 @@ double op_checkpoint_bytes(const StateLayout *s)
 {
   double main = sole_main_bytes(s);
 
-  return (main > 0 ? 0 : op_weight_bytes(s)) + optimizer_param_bytes(&s->optimizer, s->formats.precision);
+  return (main > 0 ? 0 : dtype_bytes[s->formats.precision]) + optimizer_param_bytes(&s->optimizer, s->formats.precision);
 }
 
-/* Divided weights, unless the host has them, and the second copy for backwards (ZeRO++, section 3.2). */
-static double kept_weights(const StateLayout *s)
+/* Of a weight that is `bytes`: divided, unless the host has it, and the second copy for backwards (ZeRO++, section
+ * 3.2). */
+static double kept_weight(const StateLayout *s, double bytes)
 {
-  double bytes = op_weight_bytes(s), main = sole_main_bytes(s);
+  double main = sole_main_bytes(s);
 
   if (s->zero < 3)
     return bytes;
@@ -128,10 +132,15 @@ static double kept_states(const StateLayout *s)
 StateBytes op_states(const StateLayout *s)
 {
   return (StateBytes) {
-    .weights = kept_weights(s) + copied_weights(s),
+    .weights = kept_weight(s, op_kept_bytes(s, 1, 0)),
     .gradients = kept_gradients(s),
     .optimizer = kept_states(s),
   };
+}
+
+double op_narrow_states(const StateLayout *s)
+{
+  return kept_weight(s, op_kept_bytes(s, 1, 1)) - kept_weight(s, op_kept_bytes(s, 1, 0)) + copied_weights(s);
 }
 
 double op_state_bytes(const StateLayout *s)
@@ -168,10 +177,11 @@ double op_frozen_bytes(const StateLayout *s, Frozen frozen)
   return s->zero == 3 && s->offload.parameters ? 0 : frozen.bytes / s->weight_parts;
 }
 
-HeldBytes op_held(const StateLayout *s, double params, Frozen frozen, double extra_bytes)
+HeldBytes op_held(const StateLayout *s, double params, double narrow, Frozen frozen, double extra_bytes)
 {
   StateBytes each = op_states(s);
-  double extra = extra_bytes / s->optimizer_parts, weights = params * each.weights + op_frozen_bytes(s, frozen);
+  double extra = extra_bytes / s->optimizer_parts;
+  double weights = params * each.weights + narrow * op_narrow_states(s) + op_frozen_bytes(s, frozen);
 
   return (HeldBytes) { { weights, params * each.gradients, params * each.optimizer + extra },
                        op_bucket_bytes(s, params) };

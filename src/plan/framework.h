@@ -95,8 +95,7 @@ typedef struct {
   guint fp8_recipes;          /* that it runs besides: bit i is Fp8Recipe i */
   guint param_gathers;        /* recipes under which ranks can gather weights in fp8: bit i is Fp8Recipe i; */
   guint param_gathers_usual;  /* and those under which they do where plans say nothing */
-  gboolean fp8_primary;       /* they are then kept so, too, rows and columns, and nowhere in 16 bits; embeddings taken
-                                 in */
+  gboolean fp8_primary;       /* they are then kept so, too, rows and columns, and nowhere in 16 bits */
   gboolean fp8_weight_cache;  /* else what is cast of a weight stays on each device whole, under ZeRO-3 too */
   guint sparse;               /* kernels that it has for block-sparse attention: bit i is SparseKernels i */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */

@@ -93,8 +93,10 @@ static void add_held(const Room *r, int type)
 
   for (int i = 0; i < r->model->n_layers; i++, held++) {
     const LayerPrice *price = price_of_layer(r->prices, r->model, type, i);
-    HeldBytes dense = op_held(&l->states[0], price->params, price->frozen[0], price->optimizer[0].state_bytes);
-    HeldBytes apart = op_held(&l->states[1], price->expert_params, price->frozen[1], price->optimizer[1].state_bytes);
+    HeldBytes dense = op_held(&l->states[0], price->params, price->narrow[0], price->frozen[0],
+                              price->optimizer[0].state_bytes);
+    HeldBytes apart = op_held(&l->states[1], price->expert_params, price->narrow[1], price->frozen[1],
+                              price->optimizer[1].state_bytes);
     held[1] = held[0];
     held[1].params += price->params + price->expert_params;
     held[1].states += held_state_bytes(&dense) + held_state_bytes(&apart);

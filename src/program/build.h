@@ -122,6 +122,7 @@ const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases);
 void segment_clear(gpointer segment);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
+double narrow_of(const ProgramBuild *b, Piece piece, gboolean experts); /* of params_of: of products in 8 or 4 bits */
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
 Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts);
 /* Of them, what comes for its passes: where these work on weights that do not stay, or that one process sends. */
@@ -130,7 +131,7 @@ Piece stage_layers(const ProgramBuild *b, int stage);
 
 /* Of a rank's layers of one strategy, with what their optimizer does beyond parameters. */
 typedef struct {
-  double params[2]; /* [experts] */
+  double params[2], narrow[2]; /* [experts]; narrow: of them, those of products in 8 or 4 bits */
   Frozen frozen[2]; /* [experts] */
   OptimizerWork optimizer[2];
   double largest;   /* parameters of the largest tensor */

@@ -5,14 +5,15 @@
 
 double piece_weight_bytes(const ProgramBuild *b, Piece piece)
 {
-  double params = 0, frozen = 0;
+  double params = 0, narrow = 0, frozen = 0;
 
   for (int experts = 0; experts < 2; experts++)
     if (states_of(b, piece.strategy, experts)->fetches_weights) {
       params += gathered_params(b, piece, experts);
+      narrow += narrow_of(b, piece, experts);
       frozen += fetched_frozen(b, piece, experts).bytes;
     }
-  return (params * op_gathered_weight_bytes(states_of(b, piece.strategy, FALSE)) + frozen) /
+  return (op_gathered_bytes(states_of(b, piece.strategy, FALSE), params, narrow) + frozen) /
          own_states(b)->sharding.tiling;
 }
 
@@ -25,26 +26,31 @@ double piece_gradient_bytes(const ProgramBuild *b, Piece piece)
   return params * own_states(b)->gradient_bytes / own_states(b)->sharding.tiling;
 }
 
-/* Parameters of a piece that a rank has of the weights that ranks share under ZeRO. */
-static double owned_params(const ProgramBuild *b, Piece piece, gboolean gathered)
+/* Ranks that share weights of a kind under ZeRO. */
+static int sharers(const ProgramBuild *b, Piece piece, gboolean experts)
 {
-  double owned = 0;
-
-  for (int experts = 0; experts < 2; experts++) {
-    double params = gathered ? gathered_params(b, piece, experts) : params_of(b, piece, experts);
-    owned += params / (own_states(b)->zero > 0 ? states_of(b, piece.strategy, experts)->shards : 1);
-  }
-  return owned;
+  return own_states(b)->zero > 0 ? states_of(b, piece.strategy, experts)->shards : 1;
 }
 
-/* The same of what is frozen, in bytes. */
-static double owned_frozen(const ProgramBuild *b, Piece piece)
+/* Parameters of a piece that a rank has of those that ranks share. */
+static double owned_params(const ProgramBuild *b, Piece piece)
 {
   double owned = 0;
 
   for (int experts = 0; experts < 2; experts++)
-    owned += fetched_frozen(b, piece, experts).bytes /
-             (own_states(b)->zero > 0 ? states_of(b, piece.strategy, experts)->shards : 1);
+    owned += params_of(b, piece, experts) / sharers(b, piece, experts);
+  return owned;
+}
+
+/* Bytes of the weights that passes fetch, frozen ones too, likewise. */
+static double owned_weights(const ProgramBuild *b, Piece piece)
+{
+  double owned = 0;
+
+  for (int experts = 0; experts < 2; experts++)
+    owned += (op_kept_bytes(own_states(b), gathered_params(b, piece, experts), narrow_of(b, piece, experts)) +
+              fetched_frozen(b, piece, experts).bytes) /
+             sharers(b, piece, experts);
   return owned;
 }
 
@@ -80,9 +86,9 @@ static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store 
            : p->offload.layers > 0       ? STORE_CPU
                                          : p->offload.activations;
   if (copy == COPY_WEIGHTS_UP)
-    return owned_params(b, piece, TRUE) * op_weight_bytes(p) + owned_frozen(b, piece);
+    return owned_weights(b, piece);
   if (copy == COPY_GRADIENTS_DOWN)
-    return owned_params(b, piece, FALSE) * p->reduce_bytes;
+    return owned_params(b, piece) * p->reduce_bytes;
   return input_bytes(b, piece);
 }
 
@@ -95,13 +101,14 @@ static void set_memory(const ProgramBuild *b, Segment *s, Piece piece, Copy copy
   switch (copy) {
   case COPY_WEIGHTS_UP:
     for (int experts = 0; experts < 2; experts++)
-      s->alloc_bytes += (gathered_params(b, piece, experts) * op_gathered_weight_bytes(kinds[0]) +
+      s->alloc_bytes += (op_gathered_bytes(kinds[0], gathered_params(b, piece, experts),
+                                           narrow_of(b, piece, experts)) +
                          fetched_frozen(b, piece, experts).bytes) /
                         (kinds[experts]->sums ? kinds[experts]->shards : kinds[0]->sharding.tiling);
     break;
   case COPY_GRADIENTS_DOWN:
     s->free_bytes = kinds[0]->drops_gradients || kinds[1]->drops_gradients
-                        ? owned_params(b, piece, FALSE) * own_states(b)->gradient_bytes / own_states(b)->sharding.tiling
+                        ? owned_params(b, piece) * own_states(b)->gradient_bytes / own_states(b)->sharding.tiling
                         : 0;
     break;
   default:

@@ -172,6 +172,15 @@ double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
   return params;
 }
 
+double narrow_of(const ProgramBuild *b, Piece piece, gboolean experts)
+{
+  double narrow = 0;
+
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
+    narrow += price_of(b, 0, i)->narrow[experts];
+  return narrow;
+}
+
 Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   Frozen frozen = { 0 };
@@ -405,6 +414,7 @@ static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Pie
     for (int experts = 0; experts < 2; experts++) {
       optimizer_work_add(&w->optimizer[experts], &layer->optimizer[experts]);
       w->frozen[experts] = frozen_sum(w->frozen[experts], frozen_of_layer(b, i, experts));
+      w->narrow[experts] += layer->narrow[experts];
     }
     w->params[0] += layer->params + copied;
     w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, &b->layout->passes) : 0;
@@ -435,7 +445,8 @@ RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
 
 static void add_states(const StateLayout *s, const RankWeights *w, gboolean experts, double bytes[PART_COUNT])
 {
-  HeldBytes held = op_held(s, w->params[experts], w->frozen[experts], w->optimizer[experts].state_bytes);
+  HeldBytes held = op_held(s, w->params[experts], w->narrow[experts], w->frozen[experts],
+                           w->optimizer[experts].state_bytes);
 
   bytes[PART_WEIGHTS] += held.states.weights;
   bytes[PART_GRADIENTS] += held.states.gradients;
@@ -460,7 +471,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
   for (int experts = 0; experts < 2; experts++)
     add_states(states_of(b, strategy, experts), &w, experts, row->static_bytes);
   if (w.whole > 0)
-    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(states) - op_states(states).weights);
+    row->static_bytes[PART_WEIGHTS] += w.whole * (op_kept_bytes(states, 1, 0) - op_states(states).weights);
   row->cached_bytes += op_step_bytes(states, w.params[0] + w.params[1], w.largest);
   if (strategy > 0 && w.params[0] > 0 && !shares_groups(b, strategy))
     row->static_bytes[PART_OVERHEAD] += op_layer_groups(&b->strategies[strategy]) * states->framework->group_bytes;

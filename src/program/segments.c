@@ -183,9 +183,9 @@ static void tile(const ProgramBuild *b, const Cluster *site, Segment *s)
 }
 
 /* What a gather takes of memory, and gives back when it ends: int8 weights, and the part that came up from the host. */
-static void set_gather_memory(const StateLayout *p, Segment *s, double params, double frozen_bytes)
+static void set_gather_memory(const StateLayout *p, Segment *s, double params, double narrow, double frozen_bytes)
 {
-  double bytes = params * op_gathered_weight_bytes(p) + frozen_bytes;
+  double bytes = op_gathered_bytes(p, params, narrow) + frozen_bytes;
 
   if (p->zero < 3)
     return;
@@ -238,10 +238,11 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double own_params = gathered_params(b, p, experts), params = own_params + norm_params(b, chunk, p, experts);
+    double narrow = narrow_of(b, p, experts);
     Frozen frozen = fetched_frozen(b, p, experts);
     GroupShape group = again && site->secondary[experts].size > 1 ? site->secondary[experts] : site->data[experts];
     Collective what = own->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
-    double bytes = params * op_gathered_weight_bytes(states) + frozen.bytes;
+    double bytes = op_gathered_bytes(states, params, narrow) + frozen.bytes;
     Segment s = comm_segment(states, site->cluster, TASK_GATHER, what, bytes, group);
     if (own->sharding.tiling > 1)
       tile(b, site->cluster, &s);
@@ -249,7 +250,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
       quantize(b, &s, quantized_gather_cost(site->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
     if (again)
       gather_more(&s, regathered_share(b, p, params + frozen.params));
-    set_gather_memory(states, &s, own_params, frozen.bytes);
+    set_gather_memory(states, &s, own_params, narrow, frozen.bytes);
     *known = add_comm(b, s, p, experts);
   }
   return *known;

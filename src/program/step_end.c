@@ -91,7 +91,7 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
 
   for (int i = 0; i < b->n_strategies; i++) {
     const double *params = weights[i].params;
-    OptimizerPrice price = optimizer_price(b->strategies[i].states, site, params[0], params[1]);
+    OptimizerPrice price = optimizer_price(b->strategies[i].states, site, params, weights[i].narrow);
     if (i > 0 && params[0] + params[1] == 0)
       continue;
     for (int experts = 0; experts < 2; experts++)
@@ -135,7 +135,7 @@ static void add_updated(ProgramBuild *b, int row, const RankWeights *weights, in
   for (int i = 0; i < b->n_strategies; i++)
     for (int experts = 0; experts < 2; experts++) {
       const StateLayout *states = states_of(b, i, experts);
-      double bytes = weights[i].params[experts] * op_gathered_weight_bytes(states);
+      double bytes = op_gathered_bytes(states, weights[i].params[experts], weights[i].narrow[experts]);
       if (states->gathers_at_end && bytes > 0)
         add_gather(b, row, i, experts, bytes, optimizer);
     }

@@ -29,6 +29,7 @@ typedef struct {
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
   double *params, *expert_params; /* expert_params: of experts that are apart */
+  double *narrow, *expert_narrow; /* of them, those of products in 8 or 4 bits */
   double *frozen, *expert_frozen; /* bytes of weights that are not trained */
   double *saved;
   double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
@@ -43,9 +44,10 @@ void price_sums_free(PriceSums *sums);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceSums, price_sums_free)
 gsize price_sums_bytes(const Model *model, const PriceSums *sums); /* that they take, beside the prices */
 
-/* Weights of a rank, [1] those of experts that are apart: parameters that are trained, bytes of those that are not. */
+/* Weights of a rank, [1] those of experts that are apart: parameters that are trained, of them those of products in 8 or
+ * 4 bits, bytes of those that are not trained. */
 typedef struct {
-  double params[2], frozen[2];
+  double params[2], narrow[2], frozen[2];
 } BoundWeights;
 
 /* What comes behind the passes of a rank that holds such weights and runs so many micro-batches through each chunk. */

@@ -14,12 +14,15 @@ static double scratch(const Bound *b, gboolean last)
   return last ? MIN(scratch[0], scratch[1]) : scratch[0];
 }
 
+/* Whatever a weight of either kind takes. */
 static gboolean weighs_as_much(const BoundWeights *a, const BoundWeights *b)
 {
   gboolean all = TRUE;
 
   for (int kind = 0; kind < 2; kind++)
-    all &= a->params[kind] >= b->params[kind] && a->frozen[kind] >= b->frozen[kind];
+    all &= a->params[kind] >= b->params[kind] && a->frozen[kind] >= b->frozen[kind] &&
+           a->narrow[kind] >= b->narrow[kind] &&
+           a->params[kind] - a->narrow[kind] >= b->params[kind] - b->narrow[kind];
   return all;
 }
 
@@ -114,7 +117,8 @@ BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sum
 
 static double held_bytes(const Layout *l, const BoundWeights *w, gboolean experts)
 {
-  HeldBytes held = op_held(&l->states[experts], w->params[experts], (Frozen) { .bytes = w->frozen[experts] }, 0);
+  HeldBytes held = op_held(&l->states[experts], w->params[experts], w->narrow[experts],
+                           (Frozen) { .bytes = w->frozen[experts] }, 0);
   return held_state_bytes(&held) + held.bucket_bytes;
 }
 
@@ -127,7 +131,7 @@ static double shared_bytes(const Layout *l, const BoundWeights *w, gboolean expe
   if (s->drops_gradients && !l->pipeline.schedule->split)
     bytes += w->params[experts] * own->gradient_bytes;
   if (s->fetches_weights && l->passes.persistence <= 0)
-    bytes += w->params[experts] * op_gathered_weight_bytes(own);
+    bytes += op_gathered_bytes(own, w->params[experts], w->narrow[experts]);
   return bytes / own->sharding.tiling;
 }
 

@@ -95,10 +95,10 @@ static double of_layers(const double *sum, int first, int end)
   return sum[end] - sum[first];
 }
 
-static double gather_s(const Bound *b, double params, double frozen, int kind)
+static double gather_s(const Bound *b, double params, double narrow, double frozen, int kind)
 {
   gboolean comes = params > 0 || (bound_states(b, kind)->zero == 3 && frozen > 0);
-  return comes ? bound_gather_s(b, params, frozen, &b->data[kind]) : 0;
+  return comes ? bound_gather_s(b, params, narrow, frozen, &b->data[kind]) : 0;
 }
 
 static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_type)
@@ -111,11 +111,12 @@ static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_
 
   for (int kind = 0; kind < b->kinds; kind++) {
     double params = of_layers(kind ? sums->expert_params : sums->params, first, end);
+    double narrow = of_layers(kind ? sums->expert_narrow : sums->narrow, first, end);
     double frozen = of_layers(kind ? sums->expert_frozen : sums->frozen, first, end);
     if (!bound_states(b, kind)->sums)
       continue;
     if (s->gathers_early || s->gathers_serially)
-      t.gather_s += gather_s(b, params, frozen, kind);
+      t.gather_s += gather_s(b, params, narrow, frozen, kind);
     if (params <= 0)
       continue;
     t.sum_s += bound_reduction_s(b, params, kind);

@@ -81,10 +81,10 @@ double bound_across_s(const Bound *b, double gradients, int kind)
   return collective_cost(b->site, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
-double bound_gather_s(const Bound *b, double params, double frozen, const GroupShape *group)
+double bound_gather_s(const Bound *b, double params, double narrow, double frozen, const GroupShape *group)
 {
   const StateLayout *p = bound_states(b, 0);
-  double bytes = params * op_gathered_weight_bytes(p) + (p->zero == 3 ? frozen : 0);
+  double bytes = op_gathered_bytes(p, params, narrow) + (p->zero == 3 ? frozen : 0);
 
   if (p->sharding.quantized_weights)
     return quantized_gather_cost(b->site, params, group).seconds;
@@ -97,9 +97,9 @@ double bound_gather_s(const Bound *b, double params, double frozen, const GroupS
 static double gathers(const Bound *b, const BoundWeights *w, int kind)
 {
   const StateLayout *p = bound_states(b, 0);
-  double params = w->params[kind], frozen = w->frozen[kind];
-  double once = p->zero > 0 && p->sharding.persistence == 0 ? bound_gather_s(b, params, frozen, &b->data[kind]) : 0;
-  double again = once;
+  double params = w->params[kind], narrow = w->narrow[kind], frozen = w->frozen[kind];
+  gboolean gathers = p->zero > 0 && p->sharding.persistence == 0;
+  double once = gathers ? bound_gather_s(b, params, narrow, frozen, &b->data[kind]) : 0, again = once;
 
   if (p->zero < 3)
     return p->overlap_parameters ? once : 0;
@@ -107,7 +107,7 @@ static double gathers(const Bound *b, const BoundWeights *w, int kind)
     return once;
   if (p->sharding.secondary) {
     GroupShape secondary = state_group(b->layout, b->site, kind, RANKS_SECONDARY);
-    again = bound_gather_s(b, params, frozen, &secondary);
+    again = bound_gather_s(b, params, narrow, frozen, &secondary);
   }
   return bound_chunk_micro(b) * (once + again);
 }
@@ -128,14 +128,14 @@ static double data_lane(const Bound *b, const BoundWeights *w)
 }
 
 /* From the norm to the end of the step, on a rank. */
-static double after_norm(const Bound *b, const double params[2])
+static double after_norm(const Bound *b, const BoundWeights *w)
 {
   const StateLayout *p = bound_states(b, 0);
-  double s = optimizer_price(b->layout->states, b->site, params[0], params[1]).seconds;
+  double s = optimizer_price(b->layout->states, b->site, w->params, w->narrow).seconds;
 
   for (int kind = 0; kind < b->kinds; kind++)
     if (bound_states(b, kind)->gathers_at_end)
-      s += comm(b, COLLECTIVE_ALL_GATHER, params[kind] * op_gathered_weight_bytes(p), kind);
+      s += comm(b, COLLECTIVE_ALL_GATHER, op_gathered_bytes(p, w->params[kind], w->narrow[kind]), kind);
   return s;
 }
 
@@ -185,7 +185,7 @@ RankEnd bound_rank_end(Bound *b, const BoundWeights *w)
   const double *params = w->params;
 
   bound_rank_groups(b);
-  return (RankEnd) { b->site, *w, bound_chunk_micro(b), data_lane(b, w), after_norm(b, params),
+  return (RankEnd) { b->site, *w, bound_chunk_micro(b), data_lane(b, w), after_norm(b, w),
                      reduction_tail(b, params), slowed_by_reductions(b, params) };
 }
 
@@ -193,12 +193,12 @@ BoundWeights bound_weights_of(const Bound *b, int layer)
 {
   const PriceSums *s = b->sums;
   gboolean apart = b->kinds > 1;
-  const double *sums[] = { s->params, s->expert_params, s->frozen, s->expert_frozen };
-  double own[4];
+  const double *sums[] = { s->params, s->expert_params, s->narrow, s->expert_narrow, s->frozen, s->expert_frozen };
+  double own[6];
 
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 6; i++)
     own[i] = i % 2 && !apart ? 0 : sums[i][layer + 1] - sums[i][layer];
-  return (BoundWeights) { { own[0], own[1] }, { own[2], own[3] } };
+  return (BoundWeights) { { own[0], own[1] }, { own[2], own[3] }, { own[4], own[5] } };
 }
 
 BoundWeights bound_weights(const Bound *b, int rank)
@@ -207,5 +207,6 @@ BoundWeights bound_weights(const Bound *b, int rank)
   gboolean apart = b->kinds > 1;
 
   return (BoundWeights) { { sum_of_rank(b, s->params, rank), apart ? sum_of_rank(b, s->expert_params, rank) : 0 },
+                          { sum_of_rank(b, s->narrow, rank), apart ? sum_of_rank(b, s->expert_narrow, rank) : 0 },
                           { sum_of_rank(b, s->frozen, rank), apart ? sum_of_rank(b, s->expert_frozen, rank) : 0 } };
 }

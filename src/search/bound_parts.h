@@ -91,7 +91,7 @@ static inline const StateLayout *bound_states(const Bound *b, int kind)
  * bound_rank_groups(). */
 double bound_reduction_s(const Bound *b, double params, int kind);
 double bound_across_s(const Bound *b, double gradients, int kind);
-double bound_gather_s(const Bound *b, double params, double frozen, const GroupShape *group);
+double bound_gather_s(const Bound *b, double params, double narrow, double frozen, const GroupShape *group);
 
 /* Data-parallel groups of a rank, at Bound.site. */
 void bound_rank_groups(Bound *b);

@@ -268,13 +268,14 @@ static void add_variants(const Model *model, const Cluster *cluster, const Plan 
 
 /* Data-parallel communication of a layer in a step that nothing hides: what runs
  * beside passes is charged where it is longer than they are. */
-static double exposed_s(const Layout *l, const Cluster *site, double params, double passes_s)
+static double exposed_s(const Layout *l, const Cluster *site, const LayerPrice *layer, double passes_s)
 {
   const StateLayout *p = &l->states[0];
   GroupShape group = state_group(l, site, FALSE, RANKS_SHARDS);
-  double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), &group).seconds;
+  double weights = op_gathered_bytes(p, layer->params, layer->narrow[0]);
+  double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, weights, &group).seconds;
   double reduce = collective_cost(site, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                                  params * p->reduce_bytes, &group).seconds;
+                                  layer->params * p->reduce_bytes, &group).seconds;
   double m = l->pipeline.shape.micro;
 
   if (!p->sums)
@@ -297,16 +298,17 @@ typedef struct {
 /* A layer's update; the devices that a strategy divides its states over share the orthogonalisation of all layers. */
 static double update_s(const Stage *stage, const StateLayout states[2], const LayerPrice *l)
 {
+  const double params[2] = { l->params }, narrow[2] = { l->narrow[0] };
   OptimizerWork work = l->optimizer[0];
 
   work.newton_most_s = 0;
-  return optimizer_price(states, stage->site, l->params, 0).seconds +
+  return optimizer_price(states, stage->site, params, narrow).seconds +
          optimizer_work_price(&work, &states[0], stage->site).seconds;
 }
 
 static double layer_state_bytes(const StateLayout *states, const LayerPrice *l)
 {
-  HeldBytes held = op_held(states, l->params, l->frozen[0], l->optimizer[0].state_bytes);
+  HeldBytes held = op_held(states, l->params, l->narrow[0], l->frozen[0], l->optimizer[0].state_bytes);
   return held_state_bytes(&held);
 }
 
@@ -321,7 +323,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
     double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
     int at = i * p->strategies + strategy;
     p->pass_s[at] = passes;
-    p->seconds[at] = m * passes + exposed_s(&layout, stage->site, l->params, passes) +
+    p->seconds[at] = m * passes + exposed_s(&layout, stage->site, l, passes) +
                      update_s(stage, layout.states, l);
     p->bytes[at] = layer_state_bytes(layout.states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
@@ -363,7 +365,7 @@ static double fill_ends(const Stage *stage, const Layout *layout, gboolean embed
     if (!(end ? head : embedding))
       continue;
     p->end_pass_s += passes;
-    p->end_once_s += exposed_s(layout, stage->site, l->params, passes) + update_s(stage, layout->states, l);
+    p->end_once_s += exposed_s(layout, stage->site, l, passes) + update_s(stage, layout->states, l);
     bytes += layer_state_bytes(layout->states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
   return bytes;

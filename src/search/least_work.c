@@ -19,7 +19,7 @@ LeastLayer least_layer(const LayerPrice *p, gboolean unhosted)
                  [LEAST_BACKWARD] = backward_s },
     .params = p->params, .expert_params = p->expert_params, .saved_bytes = p->saved_bytes,
     .working_bytes = p->saved_bytes + p->recomputed_bytes + p->transient_bytes,
-    .frozen = { p->frozen[0], p->frozen[1] },
+    .frozen = { p->frozen[0], p->frozen[1] }, .narrow = { p->narrow[0], p->narrow[1] },
   };
 }
 
@@ -72,6 +72,7 @@ static void add_entry(LeastWork *work, const Uses *uses, const LeastLayer *first
   work->params += uses->all * first->params;
   work->expert_params += uses->all * first->expert_params;
   for (int experts = 0; experts < 2; experts++) {
+    work->narrow[experts] += uses->all * first->narrow[experts];
     work->frozen[experts].params += uses->all * first->frozen[experts].params;
     work->frozen[experts].bytes += uses->all * first->frozen[experts].bytes;
   }

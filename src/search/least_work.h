@@ -19,7 +19,7 @@ typedef enum { LEAST_WHOLE, LEAST_COMPUTE, LEAST_BACKWARD, LEAST_COUNT } Least;
 
 typedef struct {
   double seconds[LEAST_COUNT];
-  double params, expert_params, saved_bytes;
+  double params, expert_params, narrow[2], saved_bytes;
   double working_bytes; /* that its backward needs: what its forward saved, kept or made again, and scratch */
   Frozen frozen[2];
 } LeastLayer;
@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
   double seconds[LEAST_COUNT][2]; /* [without the embedding and the head]; on a mixed cluster of its mean device */
   double block_s;                 /* forward and backward of the quickest block; 0 on a mixed cluster */
-  double params, expert_params, saved_bytes;
+  double params, expert_params, narrow[2], saved_bytes;
   double working_bytes;            /* the least of any layer but the embedding */
   Frozen frozen[2];
 } LeastWork;

@@ -204,8 +204,10 @@ static Frozen share(Frozen all, double ranks)
 static double mean_state_bytes(const Layout *l, const LeastWork *work)
 {
   double ranks = l->pipeline.shape.ranks;
-  HeldBytes dense = op_held(&l->states[0], work->params / ranks, share(work->frozen[0], ranks), 0);
-  HeldBytes apart = op_held(&l->states[1], work->expert_params / ranks, share(work->frozen[1], ranks), 0);
+  const double *narrow = work->narrow;
+  HeldBytes dense = op_held(&l->states[0], work->params / ranks, narrow[0] / ranks, share(work->frozen[0], ranks), 0);
+  HeldBytes apart = op_held(&l->states[1], work->expert_params / ranks, narrow[1] / ranks,
+                            share(work->frozen[1], ranks), 0);
 
   return op_overhead_bytes(l) + held_state_bytes(&dense) + (l->passes.experts_apart ? held_state_bytes(&apart) : 0);
 }
@@ -243,7 +245,7 @@ static gboolean works_elsewhere(const Walk *w)
 static gboolean same_weights(const LeastWork *a, const LeastWork *b)
 {
   return a->params == b->params && a->expert_params == b->expert_params &&
-         memcmp(a->frozen, b->frozen, sizeof a->frozen) == 0;
+         memcmp(a->narrow, b->narrow, sizeof a->narrow) == 0 && memcmp(a->frozen, b->frozen, sizeof a->frozen) == 0;
 }
 
 static double least_states(const Walk *w, const Plan *plan)
