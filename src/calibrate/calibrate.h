@@ -7,7 +7,8 @@
  * second throughout; files are written in the units of hardware/README.md.
  *
  * Only constants that the points tell are fitted: one whose change moves no
- * time keeps the value of the link that the fit starts from.
+ * time keeps the value of the link that the fit starts from, and one that is
+ * only kept from being less, or more, is as near to it as the times allow.
  *
  * Errors are TDP_ERROR_INPUT: points that do not fit the machine, or too few.
  */

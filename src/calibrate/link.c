@@ -24,6 +24,9 @@ const LinkConstant link_constants[] = {
 #define TOLD_POINTS 3
 #define TOLD_SHARE 0.05
 
+#define SAME_SHARE 1e-13 /* times that differ by less are one: a step moves those that a constant tells by more */
+#define SETTLE_STEPS 30
+
 #define HELD_OUT_POINTS_MIN 12 /* fewer are all fitted, with none to check */
 #define POINTS_A_CONSTANT 2
 
@@ -35,6 +38,11 @@ typedef struct {
 double link_constant_get(const Link *link, const LinkConstant *constant)
 {
   return *(const double *)(gconstpointer)((const char *)link + constant->offset);
+}
+
+static double *constant_of(Link *link, const LinkConstant *constant)
+{
+  return (double *)(gpointer)((char *)link + constant->offset);
 }
 
 /* ---- points to rows ---- */
@@ -94,22 +102,28 @@ static double row_s(const CollectiveRow *row)
   return collective_cost(row->cluster, row->collective, row->bytes, &row->group).seconds;
 }
 
-/* The clusters have `link`, before and after. */
+/* Rows whose times differ by a share of what was measured. The clusters have `link`, before and after. */
+static int rows_apart(const Rows *rows, const Link *link, const Link *other, double share)
+{
+  g_autofree double *before = g_new(double, (gsize)rows->n);
+  int apart = 0;
+
+  for (int i = 0; i < rows->n; i++)
+    before[i] = row_s(&rows->rows[i]);
+  set_link(rows, other);
+  for (int i = 0; i < rows->n; i++)
+    apart += fabs(row_s(&rows->rows[i]) - before[i]) >= share * rows->rows[i].seconds;
+  set_link(rows, link);
+  return apart;
+}
+
 static gboolean is_told(const Rows *rows, const Link *link, const LinkConstant *constant)
 {
   Link probe = *link;
-  double *value = (double *)(gpointer)((char *)&probe + constant->offset);
+  double *value = constant_of(&probe, constant);
+
   *value += constant->probe + constant->probe_share * *value;
-  double *before = g_new(double, (gsize)rows->n);
-  int told = 0;
-  for (int i = 0; i < rows->n; i++)
-    before[i] = row_s(&rows->rows[i]);
-  set_link(rows, &probe);
-  for (int i = 0; i < rows->n; i++)
-    told += fabs(row_s(&rows->rows[i]) - before[i]) >= TOLD_SHARE * rows->rows[i].seconds;
-  set_link(rows, link);
-  g_free(before);
-  return told >= TOLD_POINTS;
+  return rows_apart(rows, link, &probe, TOLD_SHARE) >= TOLD_POINTS;
 }
 
 /* Steps of a ring, once or twice around; a hop's time is told from the fixed
@@ -209,6 +223,31 @@ static void fill(LinkCalibration *out, const Rows *rows, const Link *link, const
   }
 }
 
+/* The others may be fitted such that no row tells a constant any more, or only that it is not less: a ring's fixed time
+ * where the switch is faster at every size. It is then as near to its start as no row notices. Returns the bits of those
+ * that are not at their start. */
+static int settle_untold(const Rows *rows, int mask, const Link *start, Link *link)
+{
+  int told = 0;
+
+  set_link(rows, link);
+  for (const LinkConstant *c = link_constants; c->key; c++) {
+    Link trial = *link;
+    double fitted = link_constant_get(link, c), from = link_constant_get(start, c), kept = 1, lost = 0;
+    if (!(mask & c->mask))
+      continue;
+    for (int i = 0; i < SETTLE_STEPS && kept > 0; i++) {
+      double share = i == 0 ? 0 : (lost + kept) / 2;
+      *constant_of(&trial, c) = from + share * (fitted - from);
+      *(rows_apart(rows, link, &trial, SAME_SHARE) ? &lost : &kept) = share;
+    }
+    *constant_of(link, c) = from + kept * (fitted - from);
+    told |= kept > 0 ? c->mask : 0;
+    set_link(rows, link);
+  }
+  return told;
+}
+
 static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, LinkCalibration *out, GError **error)
 {
   if (!place_rows(rows, machine, points, error) ||
@@ -222,8 +261,9 @@ static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, 
   Link link = start;
   if (!check_count(rows, points[0].file, mask, error))
     return FALSE;
-  *out = (LinkCalibration){.fitted = mask, .held_out = held_out_errors(rows, mask, &start)};
+  *out = (LinkCalibration){.held_out = held_out_errors(rows, mask, &start)};
   out->errors = fit_link(rows->rows, rows->n, rows->tier, mask, &link).fit;
+  out->fitted = settle_untold(rows, mask, &start, &link);
   fill(out, rows, &link, machine->like);
   return TRUE;
 }
