@@ -9,6 +9,8 @@ typedef struct {
   double start, min, max, step; /* in units */
 } LinkParameter;
 
+#define SHORTEST_SHARE 1.25 /* of the shortest time of a kind, which noise may have made shorter: its fixed time at most */
+
 #define AT(field) G_STRUCT_OFFSET(Link, field)
 
 static const LinkParameter parameters[] = {
@@ -95,6 +97,18 @@ FitResult fit_link_errors(const CollectiveRow *rows, int n)
   return fit_sides_clear(&sides);
 }
 
+/* The switch's fixed time is not far above the shortest all-reduce. Where small ones go by the ring only the size tells
+ * it from which on they no longer do, which a fill of the pipe explains as well: its bound in `parameters` holds there. */
+static double fixed_s_most(const CollectiveRow *rows, int n)
+{
+  double shortest_s = INFINITY;
+
+  for (int i = 0; i < n; i++)
+    if (rows[i].collective == COLLECTIVE_ALL_REDUCE && !rows[i].check)
+      shortest_s = MIN(shortest_s, rows[i].seconds);
+  return isfinite(shortest_s) ? SHORTEST_SHARE * shortest_s : 0;
+}
+
 FitResult fit_link(CollectiveRow *rows, int n, int tier, int mask, Link *link)
 {
   Data data = {rows, n, tier, link};
@@ -104,6 +118,8 @@ FitResult fit_link(CollectiveRow *rows, int n, int tier, int mask, Link *link)
     if (!(p->mask & mask))
       continue;
     free[data.n_free] = (FitParameter){p->start, p->min, p->max, p->step};
+    if (p->offset == AT(in_switch_base_s))
+      free[data.n_free].max = MAX(p->max, fixed_s_most(rows, n) / p->unit);
     data.free[data.n_free++] = p;
   }
   double x[G_N_ELEMENTS(parameters)];
