@@ -1,4 +1,5 @@
 /* Other tools' output: what each sample tells, and that no damage to it crashes. */
+#include "base/csv.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "hardware/cluster.h"
@@ -145,7 +146,114 @@ START_TEST(log_row)
   g_autofree char *csv = imported("megatron.log", NULL, 3); /* the banner and the two rules */
 
   ck_assert_ptr_nonnull(strstr(csv, "id,sweep,source,"));
-  ck_assert_ptr_nonnull(strstr(csv, "24,4096,16384,32,,2048,51200,gelu,,,8,2,1,2,,,2,1,1,2,64,selective,bf16,,,,2.0005,40,max_allocated"));
+  ck_assert_ptr_nonnull(strstr(csv, "24,4096,16384,32,,2048,51200,gelu,,,8,2,1,2,,,2,1,1,2,64,selective,bf16,,,none,2.0005,40,max_allocated"));
+}
+END_TEST
+
+/* A Megatron log of arguments, "name value" lines, and of steps of so many ms. */
+static char *megatron_log(const char *arguments, const double *ms, int n)
+{
+  GString *text = g_string_new(NULL);
+  g_auto(GStrv) lines = g_strsplit(arguments, "\n", -1);
+
+  for (int i = 0; lines[i]; i++) {
+    g_auto(GStrv) words = g_strsplit(lines[i], " ", 2);
+    g_string_append_printf(text, "  %s ...... %s\n", words[0], words[1]);
+  }
+  for (int i = 0; i < n; i++)
+    g_string_append_printf(text, " iteration %d/ 9 | elapsed time per iteration (ms): %.1f | global batch size: 128 |\n", i + 1, ms[i]);
+  return g_string_free(text, FALSE);
+}
+
+/* The cell of a row by its column, in `csv`. */
+static void cell_is(const char *csv, const char *column, const char *expected)
+{
+  g_autoptr(Csv) read = csv_parse(csv, "f", NULL);
+
+  ck_assert_ptr_nonnull(read);
+  ck_assert_int_ge(csv_column(read, column), 0);
+  ck_assert_msg(g_str_equal(csv_cell(read, 0, column), expected), "%s: %s, expected %s", column, csv_cell(read, 0, column),
+                expected);
+}
+
+#define DENSE "num_layers 32\nhidden_size 4096\nffn_hidden_size 14336\nnum_attention_heads 32\nkv_channels 128\n" \
+  "group_query_attention True\nnum_query_groups 8\nseq_length 4096\npadded_vocab_size 128256\nswiglu True\n" \
+  "normalization RMSNorm\nposition_embedding_type rope\nadd_bias_linear False\nuntie_embeddings_and_output_weights True\n" \
+  "attention_dropout 0.0\nhidden_dropout 0.0\nworld_size 32\ntensor_model_parallel_size 1\n" \
+  "pipeline_model_parallel_size 1\nmicro_batch_size 1\nglobal_batch_size 128\nparams_dtype torch.bfloat16\nbf16 True\n" \
+  "use_distributed_optimizer True"
+
+/* What a dense model's arguments say stands in columns, none is dropped and none made up. */
+START_TEST(log_of_options)
+{
+  static const double ms[] = { 20000, 5000, 5100 };
+  ImportNotes notes = { .file = "f" };
+  g_autofree char *text = megatron_log(DENSE "\nfp8 hybrid\nfp8_recipe blockwise\nrecompute_granularity full\n"
+                                       "recompute_method block\nrecompute_num_layers 4\noverlap_grad_reduce True\n"
+                                       "overlap_param_gather True\ncuda_graph_impl full_iteration\ncontext_parallel_size 2\n"
+                                       "cp_comm_type a2a\nexp_avg_dtype bf16\nuse_precision_aware_optimizer True", ms, 3);
+  g_autofree char *csv = import_megatron_log.read(text, &notes, NULL);
+
+  ck_assert_ptr_nonnull(csv);
+  ck_assert_str_eq(notes.untold, "model, cluster");
+  ck_assert_ptr_null(notes.beyond);
+  import_notes_clear(&notes);
+  cell_is(csv, "hidden", "4096");
+  cell_is(csv, "kv_heads", "8");
+  cell_is(csv, "precision", "fp8");
+  cell_is(csv, "fp8_recipe", "blockwise");
+  cell_is(csv, "recompute", "full:4");
+  cell_is(csv, "overlap", "data");
+  cell_is(csv, "cuda_graph", "full");
+  cell_is(csv, "cp_comm_type", "a2a");
+  cell_is(csv, "exp_avg_dtype", "bf16");
+  cell_is(csv, "generation", "megatron-core-2026");
+  cell_is(csv, "iteration_s", "5.05");
+}
+END_TEST
+
+/* A model that columns cannot describe is not one of the columns without what they lack. */
+START_TEST(log_of_experts)
+{
+  static const double ms[] = { 20000, 5000, 9000, 9000, 5100 };
+  ImportNotes notes = { .file = "f" };
+  g_autofree char *text = megatron_log(DENSE "\nnum_experts 8\nmoe_router_topk 2\nexpert_model_parallel_size 8\n"
+                                       "moe_token_dispatcher_type flex\nmoe_expert_capacity_factor 1.5\n"
+                                       "recompute_granularity selective\nrecompute_modules ['moe_act', 'layernorm']\n"
+                                       "overlap_grad_reduce True\noptimizer_cpu_offload True", ms, 5);
+  g_autofree char *csv = import_megatron_log.read(text, &notes, NULL);
+
+  ck_assert_ptr_nonnull(csv);
+  ck_assert_str_eq(notes.untold, "cluster, model_file");
+  ck_assert_ptr_nonnull(notes.beyond);
+  ck_assert_str_eq(notes.beyond, "experts 8, experts_per_token 2, expert_ffn_hidden 14336, moe_expert_capacity_factor 1.5, "
+                   "offload optimizer, overlap.gradients true, overlap.parameters false");
+  import_notes_clear(&notes);
+  cell_is(csv, "layers", "32");
+  cell_is(csv, "hidden", "");
+  cell_is(csv, "mlp", "");
+  cell_is(csv, "ep", "8");
+  cell_is(csv, "moe_dispatcher", "deepep");
+  cell_is(csv, "recompute_modules", "moe_act layernorm");
+  cell_is(csv, "overlap", "");
+  cell_is(csv, "iteration_s", "7.05");
+}
+END_TEST
+
+/* What cannot be read as a run is not passed over in silence. */
+START_TEST(log_of_part)
+{
+  static const double ms[] = { 1000 };
+  ImportNotes notes = { .file = "f" };
+  g_autofree char *text = megatron_log(DENSE "\nnum_experts 8\nmoe_layer_freq 3", ms, 1);
+  g_autofree char *csv = import_megatron_log.read(text, &notes, NULL);
+
+  ck_assert_ptr_nonnull(csv);
+  ck_assert_ptr_nonnull(notes.beyond);
+  ck_assert_str_eq(notes.beyond, "what else the arguments say: f: --moe-layer-freq: 3: expected 1, or leading dense layers "
+                   "as in ([0]*3+[1]*58)");
+  import_notes_clear(&notes);
+  cell_is(csv, "hidden", "4096");
 }
 END_TEST
 
@@ -389,7 +497,7 @@ END_TEST
 int main(void)
 {
   const TestLoop tests[] = { { matrix, 0 }, { islands, 0 }, { unknown_gpu, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 },
-                             { log_row, 0 }, { torchtitan_row, 0 }, { torchtitan_colours, 0 }, { torchtitan_forms, 0 },
+                             { log_row, 0 }, { log_of_options, 0 }, { log_of_experts, 0 }, { log_of_part, 0 }, { torchtitan_row, 0 }, { torchtitan_colours, 0 }, { torchtitan_forms, 0 },
                              { nccl_json, 0 }, { nsys_sum, 0 }, { nsys_trace, 0 },
                              { nsys_reordered, 0 }, { nsys_unit, 0 }, { nsys_database, 0 }, { packed, 0 }, { damage, G_N_ELEMENTS(samples) } };
   return test_main("import", tests, G_N_ELEMENTS(tests));

@@ -2,6 +2,8 @@
 
 #include "base/csv.h"
 
+#include <string.h>
+
 const char *const case_row_columns[] = {
   "id", "sweep", "source", "framework", "generation", "model", "layers", "hidden", "ffn_hidden", "heads", "kv_heads",
   "seq", "vocab", "mlp", "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero",
@@ -9,11 +11,36 @@ const char *const case_row_columns[] = {
   "memory_gib", "memory_kind", "note", NULL,
 };
 
-static gboolean is_needed(const char *column)
+static gboolean is_needed(const char *column, gboolean file)
 {
-  static const char *const needed[] = { "model", "layers", "hidden", "heads", "seq", "vocab", "cluster", "gpus", "tp",
-                                        "pp", "micro_batch", "global_batch", "precision", "iteration_s", NULL };
-  return g_strv_contains(needed, column);
+  static const char *const architecture[] = { "model", "layers", "hidden", "heads", "vocab", NULL };
+  static const char *const needed[] = { "seq", "cluster", "gpus", "tp", "pp", "micro_batch", "global_batch",
+                                        "precision", "iteration_s", "model_file", NULL };
+
+  return g_strv_contains(needed, column) || (!file && g_strv_contains(architecture, column));
+}
+
+static int by_name(gconstpointer a, gconstpointer b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* char *, owned by others. */
+static GPtrArray *columns_of(GHashTable *cells)
+{
+  GPtrArray *further = g_ptr_array_new(), *all = g_ptr_array_new();
+  GHashTableIter iter;
+  gpointer column;
+
+  for (int i = 0; case_row_columns[i]; i++)
+    g_ptr_array_add(all, (gpointer)case_row_columns[i]);
+  g_hash_table_iter_init(&iter, cells);
+  while (g_hash_table_iter_next(&iter, &column, NULL))
+    if (!g_strv_contains(case_row_columns, column))
+      g_ptr_array_add(further, column);
+  g_ptr_array_sort(further, by_name);
+  g_ptr_array_extend_and_steal(all, further);
+  return all;
 }
 
 char *case_row_text(GHashTable *cells, ImportNotes *notes)
@@ -21,13 +48,16 @@ char *case_row_text(GHashTable *cells, ImportNotes *notes)
   GString *text = g_string_new(NULL);
   g_autoptr(GString) untold = g_string_new(NULL);
 
-  for (int i = 0; case_row_columns[i]; i++)
-    csv_put(text, case_row_columns[i], !case_row_columns[i + 1]);
-  for (int i = 0; case_row_columns[i]; i++) {
-    const char *value = g_hash_table_lookup(cells, case_row_columns[i]);
-    csv_put(text, value ? value : "", !case_row_columns[i + 1]);
-    if ((!value || !*value) && is_needed(case_row_columns[i]))
-      g_string_append_printf(untold, "%s%s", untold->len ? ", " : "", case_row_columns[i]);
+  g_autoptr(GPtrArray) columns = columns_of(cells);
+  gboolean file = g_hash_table_contains(cells, "model_file");
+
+  for (guint i = 0; i < columns->len; i++)
+    csv_put(text, columns->pdata[i], i + 1 == columns->len);
+  for (guint i = 0; i < columns->len; i++) {
+    const char *value = g_hash_table_lookup(cells, columns->pdata[i]);
+    csv_put(text, value ? value : "", i + 1 == columns->len);
+    if ((!value || !*value) && is_needed(columns->pdata[i], file))
+      g_string_append_printf(untold, "%s%s", untold->len ? ", " : "", (const char *)columns->pdata[i]);
   }
   notes->untold = untold->len ? g_strdup(untold->str) : NULL;
   return g_string_free(text, FALSE);
@@ -37,7 +67,6 @@ void case_row_set(GHashTable *cells, const char *column, const char *format, ...
 {
   va_list args;
 
-  g_assert(g_strv_contains(case_row_columns, column));
   va_start(args, format);
   g_hash_table_replace(cells, g_strdup(column), g_strdup_vprintf(format, args));
   va_end(args);
@@ -52,5 +81,5 @@ static int compare(gconstpointer a, gconstpointer b)
 double case_row_median(GArray *values)
 {
   g_array_sort(values, compare);
-  return g_array_index(values, double, values->len / 2);
+  return (g_array_index(values, double, (values->len - 1) / 2) + g_array_index(values, double, values->len / 2)) / 2;
 }

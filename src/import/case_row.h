@@ -6,14 +6,15 @@
 
 extern const char *const case_row_columns[]; /* NULL-terminated */
 
-/* Header and row of cells by column (char * to char *, absent = empty). What a run cannot be simulated without and
+/* Header and row of cells by column (char * to char *, absent = empty): case_row_columns, then others that are there.
+ * A row with the column model_file needs that and no architecture. What a run cannot be simulated without and
  * the cells lack goes into the notes as not told. Newly allocated. */
 char *case_row_text(GHashTable *cells, ImportNotes *notes);
 
 /* Sets a cell. */
 void case_row_set(GHashTable *cells, const char *column, const char *format, ...) G_GNUC_PRINTF(3, 4);
 
-/* Of numbers, which it sorts; there is one at least. */
+/* Of numbers, which it sorts: of an even count the mean of the middle two; there is one at least. */
 double case_row_median(GArray *values);
 
 #endif

@@ -38,6 +38,7 @@ void import_notes_clear(ImportNotes *notes)
 {
   g_clear_pointer(&notes->first_strange, g_free);
   g_clear_pointer(&notes->untold, g_free);
+  g_clear_pointer(&notes->beyond, g_free);
 }
 
 char *import_error(const ImportNotes *notes, GError **error, const char *format, ...)

@@ -1,6 +1,7 @@
 /* Megatron's log: its arguments, the time of iterations and the memory of the
  * fullest rank, as one row of a case file. */
 #include "import/case_row.h"
+#include "import/megatron_row.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -122,7 +123,7 @@ static void set_derived(const Log *log, GHashTable *cells)
     case_row_set(cells, "precision", "%s", is_true(log, "bf16") ? "bf16" : is_true(log, "fp16") ? "fp16" : "fp32");
 }
 
-static char *row_of(Log *log, ImportNotes *notes)
+static char *row_of(Log *log, const char *text, ImportNotes *notes)
 {
   g_autoptr(GHashTable) cells = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 
@@ -132,6 +133,7 @@ static char *row_of(Log *log, ImportNotes *notes)
   for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
     case_row_set(cells, columns[i].column, "%s", argument(log, columns[i].argument));
   set_derived(log, cells);
+  megatron_row_fill(text, cells, notes);
   if (log->batch)
     case_row_set(cells, "global_batch", "%d", log->batch);
   case_row_set(cells, "iteration_s", "%.6g", median_s(log));
@@ -158,7 +160,7 @@ static char *read_log(const char *text, ImportNotes *notes, GError **error)
   if (seconds->len == 0)
     return import_error(notes, error,
                         "no iteration with its time: expected \"elapsed time per iteration (ms): 123.4\"");
-  return row_of(&log, notes);
+  return row_of(&log, valid, notes);
 }
 
 const Importer import_megatron_log = { "Megatron log", recognises, read_log };

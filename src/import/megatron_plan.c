@@ -346,11 +346,18 @@ static void put_recompute(Reading *r, JsonWriter *w)
   }
 }
 
+/* An argument that a list has under the name of what it fills. */
+static const char *read_format(Reading *r, const char *argument, const char *listed)
+{
+  const char *text = reading_text(r, argument);
+  return *text || !r->from->listed ? text : reading_text(r, listed);
+}
+
 static void put_formats(Reading *r, JsonWriter *w)
 {
   static const char *const recipes[][2] = { { "tensorwise", "current" }, { "delayed", "delayed" },
                                             { "blockwise", "blockwise" }, { "mxfp8", "mxfp8" } };
-  const char *fp8 = reading_text(r, "fp8_format"), *fp4 = reading_text(r, "fp4_format");
+  const char *fp8 = read_format(r, "fp8_format", "fp8"), *fp4 = read_format(r, "fp4_format", "fp4");
   const char *recipe = reading_text(r, "fp8_recipe");
   gboolean bf16 = reading_flag(r, "bf16"), fp16 = reading_flag(r, "fp16");
 
