@@ -141,6 +141,43 @@ START_TEST(trace)
 }
 END_TEST
 
+#define EVENT(cat, name, ts, dur) \
+  "{ \"cat\": \"" cat "\", \"name\": \"" name "\", \"ts\": " #ts ", \"dur\": " #dur " }"
+#define STEPS EVENT("user_annotation", "ProfilerStep#1", 0, 1000) ", " EVENT("user_annotation", "ProfilerStep#2", 1000, 1000)
+
+static char *read_events(const char *events)
+{
+  g_autofree char *text = g_strdup_printf("{ \"traceEvents\": [ %s ] }", events);
+  ImportNotes notes = { .file = "f" };
+  char *out = import_kineto.read(text, &notes, NULL);
+
+  ck_assert_ptr_nonnull(out);
+  ck_assert_int_eq(notes.strange, 0);
+  import_notes_clear(&notes);
+  return out;
+}
+
+/* A kernel before, between or behind marked steps is not of them. The device's marks count where there are some: it runs
+ * behind the host. Streams overlap by 100 us a step. */
+START_TEST(trace_outside_of_steps)
+{
+  g_autofree char *host = read_events(STEPS ", " EVENT("kernel", "gemm", -500, 800) ", " EVENT("kernel", "gemm", 100, 300) ", "
+                                      EVENT("kernel", "nccl", 300, 200) ", " EVENT("kernel", "gemm", 1100, 300) ", "
+                                      EVENT("kernel", "nccl", 1300, 200) ", " EVENT("kernel", "late", 2000, 50));
+  g_autofree char *device = read_events(STEPS ", " EVENT("gpu_user_annotation", "ProfilerStep#1", 500, 900) ", "
+                                        EVENT("gpu_user_annotation", "ProfilerStep#2", 1500, 900) ", "
+                                        EVENT("kernel", "gemm", 100, 400) ", " EVENT("kernel", "gemm", 500, 900) ", "
+                                        EVENT("kernel", "gemm", 1400, 100) ", " EVENT("kernel", "gemm", 2200, 100));
+  g_autofree char *apart = read_events(STEPS ", " EVENT("kernel", "gemm", 9000, 300));
+
+  ck_assert_ptr_nonnull(strstr(host, "kernels 500 us a step, 2 different\nbusy    400 us a step: "));
+  ck_assert_ptr_nonnull(strstr(host, "outside 850 us of 2 kernels in no step, left out\n"));
+  ck_assert_ptr_nonnull(strstr(device, "kernels 500 us a step, 1 different\noutside 500 us of 2 kernels in no step, left out\n"));
+  ck_assert_ptr_null(strstr(apart, "outside"));
+  ck_assert_ptr_nonnull(strstr(apart, "kernels 150 us a step"));
+}
+END_TEST
+
 START_TEST(log_row)
 {
   g_autofree char *csv = imported("megatron.log", NULL, 3); /* the banner and the two rules */
@@ -344,7 +381,7 @@ START_TEST(nsys_sum)
 {
   g_autofree char *table = imported("nsys-sum.csv", NULL, 0);
 
-  ck_assert_ptr_nonnull(strstr(table, "kernels 10.5 ms a step, 4 different"));
+  ck_assert_ptr_nonnull(strstr(table, "step    not marked: all of the file\nkernels 10.5 ms in all, 4 different\n\n"));
   ck_assert_ptr_nonnull(strstr(table, "58.6 %")); /* 6.15 of 10.5 ms */
   ck_assert_ptr_nonnull(strstr(table, "attention"));
   ck_assert_ptr_nonnull(strstr(table, "copy"));
@@ -355,7 +392,7 @@ START_TEST(nsys_trace)
 {
   g_autofree char *table = imported("nsys-trace.csv", NULL, 1);
 
-  ck_assert_ptr_nonnull(strstr(table, "kernels 112 us a step, 2 different"));
+  ck_assert_ptr_nonnull(strstr(table, "kernels 112 us in all, 2 different\n\n"));
   ck_assert_ptr_nonnull(strstr(table, "50.0 us")); /* of two products */
 }
 END_TEST
@@ -389,24 +426,70 @@ START_TEST(nsys_unit)
 }
 END_TEST
 
-/* Made by the sqlite3 program with the tables of nsys export; skipped without it. */
-START_TEST(nsys_database)
+/* A sum of devices says so; one of a single device need not. */
+START_TEST(nsys_devices)
+{
+  g_autofree char *one = read_nsys("Duration (us),Device,Name\n5,H100 (0),a\n7,H100 (0),b\n", 0, NULL);
+  g_autofree char *two = read_nsys("Duration (us),Device,Name\n5,H100 (0),a\n7,H100 (1),a\n", 0, NULL);
+
+  ck_assert_ptr_null(strstr(one, "devices"));
+  ck_assert_ptr_nonnull(strstr(two, "kernels 12.0 us in all, 1 different\ndevices 2, whose times are added up\n"));
+}
+END_TEST
+
+/* What importing a database that the sqlite3 program makes gives, NULL without the program. */
+static char *database(const char *sql, GError **error)
 {
   g_autofree char *program = g_find_program_in_path("sqlite3"), *folder = g_dir_make_tmp("tdp-XXXXXX", NULL);
   g_autofree char *path = g_build_filename(folder, "run.sqlite", NULL);
-  const char *argv[] = { "sqlite3", path,
-                         "CREATE TABLE StringIds(id INTEGER, value TEXT);"
-                         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER, demangledName INTEGER);"
-                         "INSERT INTO StringIds VALUES(1, 'gemm<a, b>');"
-                         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(100, 2100, 1), (3000, 7000, 1);", NULL };
+  const char *argv[] = { "sqlite3", path, sql, NULL };
+  char *table = NULL;
 
   if (program) {
     ck_assert(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, NULL, NULL));
-    g_autofree char *text = import_load(path, NULL), *table = read_nsys(text, 0, NULL);
-    ck_assert_ptr_nonnull(strstr(table, "3.00 us")); /* of two */
+    g_autofree char *text = import_load(path, error);
+    table = text ? read_nsys(text, 0, error) : NULL;
     g_unlink(path);
   }
   g_rmdir(folder);
+  return table;
+}
+
+#define NSYS_TABLE(name, columns) \
+  "CREATE TABLE CUPTI_ACTIVITY_KIND_" name "(start INTEGER, end INTEGER, deviceId INTEGER, " columns " INTEGER);"
+
+/* With the tables of nsys export. */
+START_TEST(nsys_database)
+{
+  g_autofree char *table = database("CREATE TABLE StringIds(id INTEGER, value TEXT);" NSYS_TABLE("KERNEL", "demangledName")
+                                    "INSERT INTO StringIds VALUES(1, 'gemm<a, b>');"
+                                    "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(100, 2100, 0, 1), (3000, 7000, 0, 1);", NULL);
+
+  if (table)
+    ck_assert_ptr_nonnull(strstr(table, "3.00 us")); /* of two */
+}
+END_TEST
+
+/* Graphs are recorded as wholes, and may be all that there is. */
+START_TEST(nsys_graphs)
+{
+  GError *error = NULL;
+  g_autofree char *table = database(NSYS_TABLE("GRAPH_TRACE", "graphId") NSYS_TABLE("MEMCPY", "copyKind")
+                                    NSYS_TABLE("MEMSET", "value")
+                                    "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES(0, 9000, 0, 3), (9000, 16000, 1, 3);"
+                                    "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES(0, 3000, 0, 1);"
+                                    "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES(0, 1000, 0, 0);", NULL);
+
+  if (!table)
+    return;
+  ck_assert_ptr_nonnull(strstr(table, "kernels 20.0 us in all, 3 different\ndevices 2, whose"));
+  ck_assert_ptr_nonnull(strstr(table, "CUDA graph 3, its kernels not told apart  graph     2  8.00 us  16.0 us"));
+  ck_assert_ptr_nonnull(strstr(table, "Memcpy HtoD                               copy      1"));
+  ck_assert_ptr_nonnull(strstr(table, "Memset                                    copy      1"));
+  ck_assert_ptr_null(database("CREATE TABLE t(a INTEGER);", &error));
+  ck_assert(g_error_matches(error, TDP_ERROR, TDP_ERROR_INPUT));
+  ck_assert_ptr_nonnull(strstr(error->message, "expected what nsys export --type sqlite writes"));
+  g_error_free(error);
 }
 END_TEST
 
@@ -497,8 +580,10 @@ END_TEST
 int main(void)
 {
   const TestLoop tests[] = { { matrix, 0 }, { islands, 0 }, { unknown_gpu, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 },
+                             { trace_outside_of_steps, 0 },
                              { log_row, 0 }, { log_of_options, 0 }, { log_of_experts, 0 }, { log_of_part, 0 }, { torchtitan_row, 0 }, { torchtitan_colours, 0 }, { torchtitan_forms, 0 },
                              { nccl_json, 0 }, { nsys_sum, 0 }, { nsys_trace, 0 },
-                             { nsys_reordered, 0 }, { nsys_unit, 0 }, { nsys_database, 0 }, { packed, 0 }, { damage, G_N_ELEMENTS(samples) } };
+                             { nsys_reordered, 0 }, { nsys_unit, 0 }, { nsys_database, 0 }, { nsys_devices, 0 }, { nsys_graphs, 0 },
+                             { packed, 0 }, { damage, G_N_ELEMENTS(samples) } };
   return test_main("import", tests, G_N_ELEMENTS(tests));
 }

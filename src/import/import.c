@@ -92,16 +92,43 @@ static char *unpack(const char *path, GError **error)
   return ask(argv, path, "unpacked", error);
 }
 
-/* By the sqlite3 program: the tables of nsys export --type sqlite. */
-static char *query(const char *path, GError **error)
+/* Tables of nsys export --type sqlite, of which each is there only if it has rows, and what of each is a name. */
+static const struct {
+  const char *table, *name;
+} activities[] = {
+  { "CUPTI_ACTIVITY_KIND_KERNEL", "(SELECT value FROM StringIds WHERE id = demangledName)" },
+  { "CUPTI_ACTIVITY_KIND_MEMCPY", "'Memcpy ' || CASE copyKind WHEN 1 THEN 'HtoD' WHEN 2 THEN 'DtoH' WHEN 8 THEN 'DtoD' "
+                                  "WHEN 10 THEN 'PtoP' ELSE 'kind ' || copyKind END" },
+  { "CUPTI_ACTIVITY_KIND_MEMSET", "'Memset'" },
+  { "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "'CUDA graph ' || graphId || ', its kernels not told apart'" },
+};
+
+static char *ask_sqlite(const char *path, const char *sql, GError **error)
 {
-  static const char kernels[] =
-    "SELECT k.end - k.start AS \"Duration (ns)\", s.value AS Name FROM CUPTI_ACTIVITY_KIND_KERNEL k "
-    "JOIN StringIds s ON s.id = k.demangledName ORDER BY k.start";
   g_autofree char *absolute = g_canonicalize_filename(path, NULL);
-  const char *argv[] = { "sqlite3", "-readonly", "-csv", "-header", absolute, kernels, NULL };
+  const char *argv[] = { "sqlite3", "-readonly", "-csv", "-header", absolute, sql, NULL };
 
   return ask(argv, path, "read by sqlite3 as what nsys export writes", error);
+}
+
+/* By the sqlite3 program: what ran on devices. */
+static char *query(const char *path, GError **error)
+{
+  g_autofree char *tables = ask_sqlite(path, "SELECT name FROM sqlite_master WHERE type = 'table'", error);
+  g_auto(GStrv) names = tables ? g_strsplit_set(tables, "\r\n", -1) : NULL;
+  g_autoptr(GString) sql = g_string_new(NULL);
+
+  if (!tables)
+    return NULL;
+  for (gsize i = 0; i < G_N_ELEMENTS(activities); i++)
+    if (g_strv_contains((const char *const *)names, activities[i].table))
+      g_string_append_printf(sql, "%sSELECT end - start AS \"Duration (ns)\", deviceId AS Device, %s AS Name FROM %s",
+                             sql->len ? " UNION ALL " : "", activities[i].name, activities[i].table);
+  if (sql->len)
+    return ask_sqlite(path, sql->str, error);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no table of what ran on a device: expected what nsys export --type "
+              "sqlite writes of a run with --trace cuda", path);
+  return NULL;
 }
 
 char *import_load(const char *path, GError **error)

@@ -17,7 +17,19 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelTimes, kernel_times_free)
 void kernel_times_add(KernelTimes *times, const char *name, double seconds, double count);
 guint kernel_times_size(const KernelTimes *times); /* different kernels */
 
-/* Of `steps` steps that took `step_s` together; 0 = the trace marks none. Newly allocated. */
-char *kernel_times_text(KernelTimes *times, int steps, double step_s);
+/* Times are of this device too; text tells how many there are. */
+void kernel_times_on(KernelTimes *times, const char *device);
+
+/* What the trace says beside; zeros where it says nothing. */
+typedef struct {
+  int steps;        /* marked; 0 = none, and all is told of the whole file */
+  double step_s;    /* of them together */
+  int outside;      /* kernels in no step, which were not added */
+  double outside_s;
+  double busy_s;    /* while one kernel at least runs */
+} KernelSteps;
+
+/* Newly allocated. */
+char *kernel_times_text(KernelTimes *times, const KernelSteps *steps);
 
 #endif

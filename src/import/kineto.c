@@ -1,5 +1,5 @@
 /* A trace of the user's own run, as torch.profiler (Kineto) writes it: times by
- * kernel, each with what it is, of one step where the trace marks steps. */
+ * kernel, each with what it is, of one step where the trace marks steps: then of kernels within these. */
 #include "import/import.h"
 #include "import/kernel_times.h"
 #include "kineto/read.h"
@@ -29,7 +29,7 @@ static char *read_trace(const char *text, ImportNotes *notes, GError **error)
     return NULL;
   if (kernel_times_size(kernels) == 0)
     return import_error(notes, error, "no kernel of a device: expected events with \"cat\": \"kernel\"");
-  return kernel_times_text(kernels, steps.n, steps.seconds);
+  return kernel_times_text(kernels, &(KernelSteps) { steps.n, steps.seconds, steps.outside, steps.outside_s, steps.busy_s });
 }
 
 const Importer import_kineto = { "Kineto trace", kineto_recognises, read_trace };

@@ -12,7 +12,7 @@
 /* Where a report has what; -1 = not at all. */
 typedef struct {
   int cells; /* 0 = no report has begun */
-  int name, count, seconds;
+  int name, count, seconds, device;
   double unit;
 } Columns;
 
@@ -56,7 +56,7 @@ static gboolean read_header(const char *const *cells, Columns *out)
 {
   Columns c = { .cells = (int)g_strv_length((char **)cells),
                 .name = first_of(find(cells, "Name"), find(cells, "Operation")),
-                .count = first_of(find(cells, "Instances"), find(cells, "Count")) };
+                .count = first_of(find(cells, "Instances"), find(cells, "Count")), .device = find(cells, "Device") };
   int total = find_time(cells, "Total Time", &c.unit), duration;
 
   if (total >= 0 && c.count >= 0 && c.name >= 0) {
@@ -113,6 +113,8 @@ static gboolean read_row(const char *const *cells, const Columns *c, KernelTimes
       (c->count >= 0 && (!read_number(cells[c->count], &count) || count < 1)))
     return FALSE;
   kernel_times_add(kernels, cells[c->name], seconds * c->unit, count);
+  if (c->device >= 0)
+    kernel_times_on(kernels, cells[c->device]);
   return TRUE;
 }
 
@@ -147,7 +149,7 @@ static char *read_stats(const char *text, ImportNotes *notes, GError **error)
   if (kernel_times_size(kernels) == 0)
     return import_error(notes, error, "no kernel: expected rows below Name and Total Time or Duration in ns, us, ms "
                                       "or s");
-  return kernel_times_text(kernels, 0, 0);
+  return kernel_times_text(kernels, &(KernelSteps) { 0 });
 }
 
 const Importer import_nsys = { "nsys report", recognises, read_stats };

@@ -18,29 +18,154 @@ static const char *string_of(const cJSON *event, const char *key)
   return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-static void read_event(const cJSON *event, const KinetoReader *reader, KinetoSteps *steps)
+/* Seconds, from the trace's own zero. */
+typedef struct {
+  double start, end;
+} Interval;
+
+typedef struct {
+  const KinetoReader *reader;
+  KinetoSteps *steps;
+  GArray *host, *device; /* Interval, of marked steps; the device's own are the better ones */
+  GArray *busy;          /* Interval, of kernels */
+} Reading;
+
+static int earlier(gconstpointer a, gconstpointer b)
+{
+  double x = ((const Interval *)a)->start, y = ((const Interval *)b)->start;
+  return (x > y) - (x < y);
+}
+
+/* Sorts them and joins those that touch; returns their sum. */
+static double join(GArray *intervals)
+{
+  double sum = 0;
+  guint n = 0;
+
+  g_array_sort(intervals, earlier);
+  for (guint i = 0; i < intervals->len; i++) {
+    Interval next = g_array_index(intervals, Interval, i);
+    Interval *last = n ? &g_array_index(intervals, Interval, n - 1) : NULL;
+    if (last && next.start <= last->end)
+      last->end = MAX(last->end, next.end);
+    else
+      g_array_index(intervals, Interval, n++) = next;
+  }
+  g_array_set_size(intervals, n);
+  for (guint i = 0; i < n; i++)
+    sum += g_array_index(intervals, Interval, i).end - g_array_index(intervals, Interval, i).start;
+  return sum;
+}
+
+static gboolean is_within(const GArray *intervals, double start)
+{
+  for (guint i = 0; i < intervals->len; i++)
+    if (start >= g_array_index(intervals, Interval, i).start && start < g_array_index(intervals, Interval, i).end)
+      return TRUE;
+  return FALSE;
+}
+
+/* When an event ran; FALSE if it does not say. */
+static gboolean interval_of(const cJSON *event, Interval *out)
+{
+  const cJSON *ts = json_get(event, "ts"), *dur = json_get(event, "dur");
+
+  if (!cJSON_IsNumber(ts) || !isfinite(ts->valuedouble) || !cJSON_IsNumber(dur) || !(dur->valuedouble >= 0) ||
+      !isfinite(dur->valuedouble))
+    return FALSE;
+  *out = (Interval) { ts->valuedouble * 1e-6, (ts->valuedouble + dur->valuedouble) * 1e-6 };
+  return TRUE;
+}
+
+static void read_step(const cJSON *event, Reading *r)
+{
+  const char *cat = string_of(event, "cat"), *name = string_of(event, "name");
+  gboolean device = cat && g_str_equal(cat, "gpu_user_annotation");
+  const cJSON *dur = json_get(event, "dur");
+  Interval when;
+
+  if (!name || !g_str_has_prefix(name, "ProfilerStep") || (!device && !(cat && g_str_equal(cat, "user_annotation"))))
+    return;
+  if (interval_of(event, &when))
+    g_array_append_val(device ? r->device : r->host, when);
+  if (device)
+    return;
+  if (!cJSON_IsNumber(dur) || !(dur->valuedouble >= 0) || !isfinite(dur->valuedouble)) {
+    r->reader->strange(r->reader->data, name);
+    return;
+  }
+  r->steps->n++;
+  r->steps->seconds += dur->valuedouble * 1e-6;
+}
+
+static gboolean is_kernel(const cJSON *event)
 {
   static const char *const gpu[] = { "kernel", "gpu_memcpy", "gpu_memset", NULL };
-  const char *cat = string_of(event, "cat"), *name = string_of(event, "name");
-  const cJSON *dur = json_get(event, "dur");
+  const char *cat = string_of(event, "cat");
 
-  if (!cat || !(g_strv_contains(gpu, cat) || g_str_equal(cat, "user_annotation")))
-    return;
+  return cat && g_strv_contains(gpu, cat);
+}
+
+/* `within`: of steps; NULL = wherever it is. */
+static void read_kernel(const cJSON *event, const GArray *within, Reading *r)
+{
+  const char *name = string_of(event, "name");
+  const cJSON *dur = json_get(event, "dur");
+  Interval when;
+
   if (!name || !cJSON_IsNumber(dur) || !(dur->valuedouble >= 0) || !isfinite(dur->valuedouble)) {
-    reader->strange(reader->data, name ? name : "an event without name or duration");
-  } else if (g_strv_contains(gpu, cat)) {
-    reader->kernel(reader->data, name, dur->valuedouble * 1e-6);
-  } else if (g_str_has_prefix(name, "ProfilerStep")) {
-    steps->n++;
-    steps->seconds += dur->valuedouble * 1e-6;
+    r->reader->strange(r->reader->data, name ? name : "an event without name or duration");
+    return;
   }
+  gboolean told = interval_of(event, &when);
+  if (told && within && !is_within(within, when.start)) {
+    r->steps->outside++;
+    r->steps->outside_s += dur->valuedouble * 1e-6;
+    return;
+  }
+  if (told)
+    g_array_append_val(r->busy, when);
+  r->reader->kernel(r->reader->data, name, dur->valuedouble * 1e-6);
+}
+
+static gboolean any_within(const cJSON *events, const GArray *within)
+{
+  const cJSON *event;
+  Interval when;
+
+  cJSON_ArrayForEach(event, events)
+    if (is_kernel(event) && interval_of(event, &when) && is_within(within, when.start))
+      return TRUE;
+  return FALSE;
+}
+
+static void read_events(const cJSON *events, Reading *r)
+{
+  const cJSON *event;
+
+  cJSON_ArrayForEach(event, events)
+    read_step(event, r);
+  join(r->host);
+  join(r->device);
+  const GArray *within = r->device->len ? r->device : r->host;
+  if (!any_within(events, within)) /* clocks that do not agree, or a trace without steps */
+    within = NULL;
+  cJSON_ArrayForEach(event, events)
+    if (is_kernel(event))
+      read_kernel(event, within, r);
+  r->steps->busy_s = join(r->busy);
+}
+
+static GArray *intervals_new(void)
+{
+  return g_array_new(FALSE, FALSE, sizeof(Interval));
 }
 
 gboolean kineto_read(const char *text, const char *name, const KinetoReader *reader, KinetoSteps *steps,
                      GError **error)
 {
   g_autoptr(JsonDoc) doc = json_parse(text, strlen(text), name, error);
-  const cJSON *events, *event;
+  const cJSON *events;
 
   if (!doc)
     return FALSE;
@@ -50,7 +175,9 @@ gboolean kineto_read(const char *text, const char *name, const KinetoReader *rea
     return FALSE;
   }
   *steps = (KinetoSteps) { 0 };
-  cJSON_ArrayForEach(event, events)
-    read_event(event, reader, steps);
+  g_autoptr(GArray) host = intervals_new();
+  g_autoptr(GArray) device = intervals_new();
+  g_autoptr(GArray) busy = intervals_new();
+  read_events(events, &(Reading) { reader, steps, host, device, busy });
   return TRUE;
 }

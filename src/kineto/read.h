@@ -10,10 +10,14 @@ typedef struct {
   gpointer data;
 } KinetoReader;
 
-/* Steps that the trace marks, and how long they took together; zeros if it marks none. */
+/* Steps that the trace marks, and how long they took together; zeros if it marks none. Kernels that start in no step, as
+ * those launched before the first do, are told to nobody but counted. */
 typedef struct {
   int n;
   double seconds;
+  int outside;      /* kernels */
+  double outside_s;
+  double busy_s;    /* while one at least of those told runs; 0 = the trace does not say when */
 } KinetoSteps;
 
 gboolean kineto_recognises(const char *text);
