@@ -28,6 +28,7 @@ typedef struct {
   GPtrArray *tests;          /* NcclTests *, which own the points' names */
   Measured within, between;  /* a node, nodes */
   int nodes;                 /* most that were measured */
+  int traces;
 } Found;
 
 static void found_init(Found *f, const char *gpu)
@@ -90,6 +91,7 @@ static gboolean take_trace(Found *f, const char *file, const char *text, GError 
 
   if (!doc)
     return FALSE;
+  f->traces++;
   fprintf(stderr, "%s: Kineto trace, whose kernels change nothing here: --import alone prints their times\n", file);
   return !cJSON_IsString(name) || take_gpu(f, file, name->valuestring, error);
 }
@@ -292,6 +294,11 @@ char *import_machine(char *const *files, const MachineSaid *said, GError **error
   for (int i = 0; files[i]; i++)
     if (!take(&f, files[i], error))
       return NULL;
+  if (!f.topology && f.traces > 1 && f.tests->len == 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--import: %d traces: expected one: those of a run's ranks are read one "
+                "by one", f.traces);
+    return NULL;
+  }
   if (!f.topology) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--import: no topology: expected what nvidia-smi topo -m prints, or "
                 "the XML of NCCL_TOPO_DUMP_FILE, among the files");

@@ -316,7 +316,7 @@ static gboolean fit(const Options *o, GError **error)
   if (!calibrate_link(first, (int)points->len, &setup, &link, error) || !check_output(o, &link, error))
     return FALSE;
   g_ptr_array_foreach(all, say_what_was_read, NULL);
-  g_autofree char *name = name_of(o, link.link.name);
+  g_autofree char *usual = g_strconcat(link.link.name, "-measured", NULL), *name = name_of(o, usual);
   g_autofree char *text = link_calibration_text(&link, first);
   g_autofree char *json = link_calibration_json(&link, name, names->str);
   return put(o, text, json, error);
@@ -330,7 +330,7 @@ static char *not_known(const Options *o, const char *text, const ImportNotes *no
 
   if (!tests)
     return import_error(notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of "
-                        "nsys stats, or a log of Megatron or torchtitan");
+                        "nsys stats --format csv, or a log of Megatron or torchtitan");
   nccl_tests_free(tests);
   return import_error(notes, error, "is of nccl-tests, whose times are fitted: expected --nccl-tests in place of --import");
 }
@@ -357,6 +357,11 @@ static gboolean import_several(const Options *o, GError **error)
 static gboolean import(const Options *o, GError **error)
 {
   ImportNotes notes = { .file = o->import, .gpu = o->gpu };
+
+  if (g_file_test(o->import, G_FILE_TEST_IS_DIR)) {
+    import_error(&notes, error, "is a folder: expected a file; of a run's ranks the trace of one");
+    return FALSE;
+  }
   g_autofree char *text = import_load(o->import, error), *out = NULL;
   const Importer *importer = text ? importer_of(text) : NULL;
 

@@ -138,9 +138,14 @@ char *import_load(const char *path, GError **error)
 
   if (!bytes)
     return NULL;
-  if (length > 2 && strcmp(path, "-") != 0 && (guchar)bytes[0] == 0x1f && (guchar)bytes[1] == 0x8b)
+  gboolean packed = length > 2 && (guchar)bytes[0] == 0x1f && (guchar)bytes[1] == 0x8b;
+  gboolean database = length >= sizeof SQLITE_MAGIC && memcmp(bytes, SQLITE_MAGIC, sizeof SQLITE_MAGIC) == 0;
+  if ((packed || database) && g_str_equal(path, "-")) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "-: %s: expected text there, or the file by its name",
+                packed ? "packed by gzip" : "a database of sqlite");
+    return NULL;
+  }
+  if (packed)
     return unpack(path, error);
-  if (length >= sizeof SQLITE_MAGIC && strcmp(path, "-") != 0 && memcmp(bytes, SQLITE_MAGIC, sizeof SQLITE_MAGIC) == 0)
-    return query(path, error);
-  return g_steal_pointer(&bytes);
+  return database ? query(path, error) : g_steal_pointer(&bytes);
 }
