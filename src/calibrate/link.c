@@ -24,7 +24,8 @@ const LinkConstant link_constants[] = {
 #define TOLD_POINTS 3
 #define TOLD_SHARE 0.05
 
-#define SAME_SHARE 1e-13 /* times that differ by less are one: a step moves those that a constant tells by more */
+#define NEAR (FIT_LINK_BASE | FIT_LINK_RATE | FIT_LINK_IN_SWITCH) /* the start, where a switch adds */
+#define NOTICED_SHARE 0.001 /* a row that moves by less does not hold a constant */
 #define SETTLE_STEPS 30
 
 #define HELD_OUT_POINTS_MIN 12 /* fewer are all fitted, with none to check */
@@ -172,11 +173,19 @@ static int told_constants(const Rows *rows, const Link *link)
 
 /* ---- the fit ---- */
 
-static gboolean check_count(const Rows *rows, const char *file, int mask, GError **error)
+static int count_constants(int mask)
 {
   int constants = 0;
+
   for (const LinkConstant *c = link_constants; c->key; c++)
     constants += (c->mask & mask) != 0;
+  return constants;
+}
+
+static gboolean check_count(const Rows *rows, const char *file, int mask, GError **error)
+{
+  int constants = count_constants(mask);
+
   if (constants > 0 && rows->n >= POINTS_A_CONSTANT * constants)
     return TRUE;
   if (constants == 0)
@@ -200,7 +209,8 @@ static FitErrors held_out_errors(Rows *rows, int mask, const Link *start)
     row->check = fit_is_check(key, G_N_ELEMENTS(key));
   }
   Link link = *start;
-  FitErrors errors = fit_link(rows->rows, rows->n, rows->tier, mask, &link).check;
+  FitErrors errors =
+    fit_link_near(rows->rows, rows->n, rows->tier, mask, mask & FIT_LINK_IN_SWITCH ? NEAR : 0, &link).check;
   for (int i = 0; i < rows->n; i++)
     rows->rows[i].check = FALSE;
   return errors;
@@ -223,29 +233,47 @@ static void fill(LinkCalibration *out, const Rows *rows, const Link *link, const
   }
 }
 
+/* Whether rows tell a constant, or one of its bit where it has no probe. */
+static gboolean is_held(const Rows *rows, const Link *link, const LinkConstant *constant)
+{
+  for (const LinkConstant *c = link_constants; c->key; c++)
+    if (c->mask == constant->mask && is_told(rows, link, c))
+      return TRUE;
+  return FALSE;
+}
+
 /* The others may be fitted such that no row tells a constant any more, or only that it is not less: a ring's fixed time
  * where the switch is faster at every size. It is then as near to its start as no row notices. Returns the bits of those
  * that are not at their start. */
 static int settle_untold(const Rows *rows, int mask, const Link *start, Link *link)
 {
+  const Link fitted = *link;
   int told = 0;
 
-  set_link(rows, link);
+  set_link(rows, &fitted);
   for (const LinkConstant *c = link_constants; c->key; c++) {
     Link trial = *link;
-    double fitted = link_constant_get(link, c), from = link_constant_get(start, c), kept = 1, lost = 0;
+    double value = link_constant_get(&fitted, c), from = link_constant_get(start, c), kept = 1, lost = 0;
     if (!(mask & c->mask))
       continue;
-    for (int i = 0; i < SETTLE_STEPS && kept > 0; i++) {
+    for (int i = 0; i < SETTLE_STEPS && kept > 0 && !is_held(rows, &fitted, c); i++) {
       double share = i == 0 ? 0 : (lost + kept) / 2;
-      *constant_of(&trial, c) = from + share * (fitted - from);
-      *(rows_apart(rows, link, &trial, SAME_SHARE) ? &lost : &kept) = share;
+      *constant_of(&trial, c) = from + share * (value - from);
+      *(rows_apart(rows, &fitted, &trial, NOTICED_SHARE) ? &lost : &kept) = share;
     }
-    *constant_of(link, c) = from + kept * (fitted - from);
+    *constant_of(link, c) = kept < 1 ? from + kept * (value - from) : value;
     told |= kept > 0 ? c->mask : 0;
-    set_link(rows, link);
   }
+  set_link(rows, link);
   return told;
+}
+
+/* Where the switch adds, rows say of a ring that it is not faster: of all that keep it so the nearest to the start. Its
+ * rate is then as free as its fixed time, for one of them alone would be far off. */
+static int with_ring_rate(const Rows *rows, int mask)
+{
+  int more = mask | FIT_LINK_RATE;
+  return (mask & FIT_LINK_IN_SWITCH) && rows->n >= POINTS_A_CONSTANT * count_constants(more) ? more : mask;
 }
 
 static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, LinkCalibration *out, GError **error)
@@ -261,9 +289,11 @@ static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, 
   Link link = start;
   if (!check_count(rows, points[0].file, mask, error))
     return FALSE;
+  mask = with_ring_rate(rows, mask);
   *out = (LinkCalibration){.held_out = held_out_errors(rows, mask, &start)};
-  out->errors = fit_link(rows->rows, rows->n, rows->tier, mask, &link).fit;
+  fit_link_near(rows->rows, rows->n, rows->tier, mask, mask & FIT_LINK_IN_SWITCH ? NEAR : 0, &link);
   out->fitted = settle_untold(rows, mask, &start, &link);
+  out->errors = fit_link_errors(rows->rows, rows->n).fit;
   fill(out, rows, &link, machine->like);
   return TRUE;
 }

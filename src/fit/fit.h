@@ -129,6 +129,9 @@ enum {
  * and any algorithm may win them. */
 FitResult fit_link(CollectiveRow *rows, int n, int tier, int mask, Link *link);
 
+/* The same; of what explains the times alike, constants of `near` are as near as may be to what `link` has. */
+FitResult fit_link_near(CollectiveRow *rows, int n, int tier, int mask, int near, Link *link);
+
 /* Errors with the links as they are. */
 FitResult fit_link_errors(const CollectiveRow *rows, int n);
 

@@ -11,6 +11,8 @@ typedef struct {
 
 #define SHORTEST_SHARE 1.25 /* of the shortest time of a kind, which noise may have made shorter: its fixed time at most */
 
+#define PULL 1e-3 /* of the loss for an e-fold: less than what one row of many says, so that it decides only where none does */
+
 #define AT(field) G_STRUCT_OFFSET(Link, field)
 
 static const LinkParameter parameters[] = {
@@ -43,6 +45,7 @@ typedef struct {
   Link *link;
   int n_free;
   const LinkParameter *free[G_N_ELEMENTS(parameters)];
+  double near[G_N_ELEMENTS(parameters)]; /* in units, of each that is free; NAN = wherever it fits */
 } Data;
 
 static double *field(Link *link, const LinkParameter *parameter)
@@ -73,6 +76,19 @@ static void unpack(const double *x, const Data *data)
   set_link(data, data->link);
 }
 
+/* What is away from where it is to stay near. */
+static double distance(const double *x, const Data *data)
+{
+  double sum = 0;
+
+  for (int i = 0; i < data->n_free; i++) {
+    double unit = fabs(data->free[i]->step);
+    if (!isnan(data->near[i]))
+      sum += fabs(log((x[i] + unit) / (data->near[i] + unit)));
+  }
+  return PULL * sum;
+}
+
 static double loss(const double *x, gpointer p)
 {
   Data *data = p;
@@ -85,7 +101,7 @@ static double loss(const double *x, gpointer p)
     sum += row->weight * fabs(log(row_ratio(row)));
     weights += row->weight;
   }
-  return weights > 0 ? sum / weights : 0;
+  return (weights > 0 ? sum / weights : 0) + distance(x, data);
 }
 
 FitResult fit_link_errors(const CollectiveRow *rows, int n)
@@ -111,15 +127,22 @@ static double fixed_s_most(const CollectiveRow *rows, int n)
 
 FitResult fit_link(CollectiveRow *rows, int n, int tier, int mask, Link *link)
 {
-  Data data = {rows, n, tier, link};
+  return fit_link_near(rows, n, tier, mask, 0, link);
+}
+
+FitResult fit_link_near(CollectiveRow *rows, int n, int tier, int mask, int near, Link *link)
+{
+  Data data = {.rows = rows, .n = n, .tier = tier, .link = link};
   FitParameter free[G_N_ELEMENTS(parameters)];
   for (guint i = 0; i < G_N_ELEMENTS(parameters); i++) {
     const LinkParameter *p = &parameters[i];
     if (!(p->mask & mask))
       continue;
-    free[data.n_free] = (FitParameter){p->start, p->min, p->max, p->step};
+    double start = p->mask & near && *field(link, p) > 0 ? *field(link, p) / p->unit : p->start;
+    free[data.n_free] = (FitParameter){start, p->min, p->max, p->step};
     if (p->offset == AT(in_switch_base_s))
       free[data.n_free].max = MAX(p->max, fixed_s_most(rows, n) / p->unit);
+    data.near[data.n_free] = p->mask & near ? *field(link, p) / p->unit : NAN;
     data.free[data.n_free++] = p;
   }
   double x[G_N_ELEMENTS(parameters)];
