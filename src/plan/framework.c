@@ -54,6 +54,7 @@ static const JsonField fields[] = {
   { "fp8_param_gather_default", JSON_ANY },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
   { "fp8_weight_cache", JSON_BOOL, FIELD(fp8_weight_cache) },
+  { "offload_adds_on_device", JSON_BOOL, FIELD(offload_adds) },
   { "sparse_attention", JSON_ANY },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
   { "microbatch_groups", JSON_BOOL, FIELD(micro_groups) },
@@ -159,7 +160,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib",
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
-                                             "fp8_weight_cache", NULL };
+                                             "fp8_weight_cache", "offload_adds_on_device", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

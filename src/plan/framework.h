@@ -102,6 +102,8 @@ typedef struct {
   guint choices;              /* that it runs: bit i is PlanChoice i (plan/keys.h) */
   guint optimizers;           /* that it runs: bit i is OptimizerName i */
   guint state_formats;        /* that a plan may choose: bit i is OptimizerState i */
+  gboolean offload_adds;      /* gradients on the host come up for those of the next micro-batch, and go down as their
+                                 sum */
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */

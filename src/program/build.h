@@ -5,7 +5,7 @@
 #include "program/program.h"
 
 /* Copies between a device and the host. */
-typedef enum { COPY_WEIGHTS_UP, COPY_GRADIENTS_DOWN, COPY_INPUTS_DOWN, COPY_INPUTS_UP, COPY_COUNT } Copy;
+typedef enum { COPY_WEIGHTS_UP, COPY_GRADIENTS_DOWN, COPY_GRADIENTS_AGAIN, COPY_INPUTS_DOWN, COPY_INPUTS_UP, COPY_COUNT } Copy;
 
 /* A contiguous part of a chunk that is gathered or reduced as one. */
 typedef struct {

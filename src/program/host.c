@@ -72,9 +72,15 @@ static const struct {
 } copies[COPY_COUNT] = {
   [COPY_WEIGHTS_UP] = { TASK_FETCH, LANE_FETCH },
   [COPY_GRADIENTS_DOWN] = { TASK_STORE, LANE_STORE },
+  [COPY_GRADIENTS_AGAIN] = { TASK_STORE, LANE_STORE },
   [COPY_INPUTS_DOWN] = { TASK_STORE, LANE_STORE },
   [COPY_INPUTS_UP] = { TASK_FETCH, LANE_FETCH },
 };
+
+static gboolean is_of_gradients(Copy copy)
+{
+  return copy == COPY_GRADIENTS_DOWN || copy == COPY_GRADIENTS_AGAIN;
+}
 
 /* Bytes copied, and where they live. */
 static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store *store)
@@ -82,12 +88,12 @@ static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store 
   const StateLayout *p = own_states(b);
 
   *store = copy == COPY_WEIGHTS_UP       ? p->offload.parameters
-           : copy == COPY_GRADIENTS_DOWN ? STORE_CPU
+           : is_of_gradients(copy)       ? STORE_CPU
            : p->offload.layers > 0       ? STORE_CPU
                                          : p->offload.activations;
   if (copy == COPY_WEIGHTS_UP)
     return owned_weights(b, piece);
-  if (copy == COPY_GRADIENTS_DOWN)
+  if (is_of_gradients(copy))
     return owned_params(b, piece) * p->reduce_bytes;
   return input_bytes(b, piece);
 }
@@ -107,6 +113,7 @@ static void set_memory(const ProgramBuild *b, Segment *s, Piece piece, Copy copy
                         (kinds[experts]->sums ? kinds[experts]->shards : kinds[0]->sharding.tiling);
     break;
   case COPY_GRADIENTS_DOWN:
+  case COPY_GRADIENTS_AGAIN:
     s->free_bytes = kinds[0]->drops_gradients || kinds[1]->drops_gradients
                         ? owned_params(b, piece) * own_states(b)->gradient_bytes / own_states(b)->sharding.tiling
                         : 0;
@@ -114,6 +121,11 @@ static void set_memory(const ProgramBuild *b, Segment *s, Piece piece, Copy copy
   default:
     s->activation_bytes = copy == COPY_INPUTS_UP ? s->comm_bytes : -s->comm_bytes;
   }
+}
+
+static double copy_s(const ProgramBuild *b, const Chunk *chunk, Store store, gboolean up, double bytes)
+{
+  return host_copy_s(b->sites[chunk->rank].cluster, own_states(b), store, up, bytes);
 }
 
 static int copy_segment(ProgramBuild *b, Chunk *chunk, int at, Copy copy)
@@ -126,9 +138,12 @@ static int copy_segment(ProgramBuild *b, Chunk *chunk, int at, Copy copy)
     Segment s = { .kind = copies[copy].kind, .slowdown = 1, .group = { .size = 1 }, .first_layer = piece.first_layer,
                   .n_layers = piece.n_layers };
     s.comm_bytes = copied_bytes(b, piece, copy, &store);
-    s.seconds = s.cost.seconds =
-        host_copy_s(b->sites[chunk->rank].cluster, own_states(b), store, copies[copy].lane == LANE_FETCH,
-                    s.comm_bytes);
+    s.seconds = copy_s(b, chunk, store, copies[copy].lane == LANE_FETCH, s.comm_bytes);
+    if (copy == COPY_GRADIENTS_AGAIN) { /* up, on one stream with the copy down */
+      s.seconds += copy_s(b, chunk, store, TRUE, s.comm_bytes);
+      s.comm_bytes *= 2;
+    }
+    s.cost.seconds = s.seconds;
     set_memory(b, &s, piece, copy);
     *known = program_add_segment(b, s);
   }

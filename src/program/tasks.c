@@ -294,6 +294,7 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
   ProgramBuild *b = r->b;
   const StateLayout *own = own_states(b);
   gboolean leaves = own->stores_gradients && (own->drops_gradients || across);
+  gboolean adds = own->drops_gradients && own->framework->offload_adds && slot->micro > 0;
   const Site *site = site_of(b, g_array_index(chunk->pieces, Piece, MAX(piece, 0)).strategy, r->rank);
   int last = task;
 
@@ -307,7 +308,8 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
       last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
                               slot->micro);
   }
-  *freed = leaves ? host_copy(b, r->rank, chunk, slot, piece, COPY_GRADIENTS_DOWN, last) : last;
+  Copy copy = adds ? COPY_GRADIENTS_AGAIN : COPY_GRADIENTS_DOWN;
+  *freed = leaves ? host_copy(b, r->rank, chunk, slot, piece, copy, last) : last;
   return last;
 }
 
