@@ -138,6 +138,26 @@ static void check_numbers(const Plan *p, int (*at)[AXIS_COUNT])
   }
 }
 
+/* On the node of its ranks where the sum over all ranks is most. */
+static void check_sharers(const Plan *p, const Cluster *cluster, int (*at)[AXIS_COUNT])
+{
+  static const double needs[] = { 3, 1, 1, 2, 0, 5 };
+  int node = cluster->tiers[0].devices;
+
+  for (int stage = 0; stage < p->pp; stage++) {
+    double most = 1;
+    for (int rank = 0; rank < p->gpus && needs[stage] > 0; rank++) {
+      double sum = 0;
+      for (int other = 0; other < p->gpus; other++)
+        if (other / node == rank / node)
+          sum += MIN(needs[at[other][AXIS_PIPELINE]], needs[stage]) / needs[stage];
+      if (at[rank][AXIS_PIPELINE] == stage)
+        most = MAX(most, sum);
+    }
+    ck_assert_double_eq_tol(mesh_node_sharers(MESH(p), cluster, stage, needs), most, 1e-12);
+  }
+}
+
 static void check_mesh(const Plan *p, const Cluster *cluster)
 {
   g_autofree int (*at)[AXIS_COUNT] = g_malloc_n(p->gpus, sizeof *at);
@@ -145,6 +165,7 @@ static void check_mesh(const Plan *p, const Cluster *cluster)
   enumerate(p, at);
   check_numbers(p, at);
   check_pairs(p, cluster, at);
+  check_sharers(p, cluster, at);
   check_shape(p, cluster, at, of_tensor, mesh_group(MESH(p), cluster, AXIS_TENSOR));
   check_shape(p, cluster, at, of_context, mesh_group(MESH(p), cluster, AXIS_CONTEXT));
   check_shape(p, cluster, at, of_data, mesh_group(MESH(p), cluster, AXIS_DATA));
@@ -187,7 +208,7 @@ START_TEST(groups_lie_where_their_ranks_do)
     }
     g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
     cluster->devices = p.gpus;
-    cluster->tiers[0].devices = node;
+    cluster->tiers[0].devices = cluster->devices_per_node = node;
     cluster->tiers[cluster->n_tiers - 1].devices = p.gpus;
     check_mesh(&p, cluster);
     inner += MESH(&p)->inner;

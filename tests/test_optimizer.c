@@ -133,7 +133,7 @@ START_TEST(steps_by_their_bytes)
   ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38);
   f.plan.optimizer.formats[STATE_EXP_AVG] = f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
   ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38 - 2 * 4);
-  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }).seconds,
+  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }, NULL).seconds,
                           named_memory_s(d, "optimizer", FALSE, 30e9, 1, 0), 1e-12);
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16; /* read by norm and step, cleared */
@@ -375,10 +375,10 @@ START_TEST(whole_gradients_are_scaled)
   double part = 38e9 / 8, whole = 3 * s->gradient_bytes * 1e9;
 
   ck_assert_double_eq(op_gradient_traffic(s), 3 * s->gradient_bytes);
-  ck_assert_double_eq_tol(optimizer_price(s, f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }).seconds,
+  ck_assert_double_eq_tol(optimizer_price(s, f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }, NULL).seconds,
                           named_memory_s(&f.cluster->device, "optimizer", FALSE, part + whole, 1, 0), 1e-12);
   f.plan.dp = 1; /* nothing is summed, nothing scaled */
-  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }).seconds,
+  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }, NULL).seconds,
                           named_memory_s(&f.cluster->device, "optimizer", FALSE, 38e9, 1, 0), 1e-12);
   planned_clear(&f);
   setup(&f, "nemo-2024-11", 1);

@@ -424,7 +424,7 @@ START_TEST(optimizer_on_the_host)
   f.cluster->device.host_bytes_per_s = 2.5e10;
   planned_accept(&f);
   ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states - 12 / 8.0);
-  OptimizerPrice price = optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 8e9, 0 }, (double[2]) { 0 });
+  OptimizerPrice price = optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 8e9, 0 }, (double[2]) { 0 }, NULL);
   ck_assert_double_eq_tol(price.offload_s, 1e9 * (4 + 2) / 2.5e10, 1e-6);
   double scaled_s = memory_s(&f.cluster->device, 12 * 8e9, 1);
   ck_assert_double_eq_tol(price.seconds - price.offload_s, 8 * 1e9 * 30 / 2e11 + scaled_s, 1e-4);

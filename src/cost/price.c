@@ -493,7 +493,7 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
 
 /* `summed`: of a job with several replicas, which scales gradients even where no other rank has the same experts. */
 static OptimizerPrice step_price(const StateLayout *states, const Cluster *cluster, double params, double narrow,
-                                 gboolean summed)
+                                 double sharers, gboolean summed)
 {
   const Device *device = &cluster->device;
   double owned = params / states->optimizer_parts;
@@ -505,19 +505,20 @@ static OptimizerPrice step_price(const StateLayout *states, const Cluster *clust
     return (OptimizerPrice) { .seconds = seconds,
                               .crowded_s = seconds * (memory_crowding(&device->kernels, "optimizer", FALSE) - 1) };
   }
-  HostStep host = host_step(states, cluster, owned);
+  HostStep host = host_step(states, cluster, owned, sharers);
   return (OptimizerPrice) { .seconds = host.copied_s + host.host_s + memory_s(device, whole, 1),
                             .offload_s = host.copied_s, .beside_s = host.beside_s };
 }
 
 OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, const double params[2],
-                               const double narrow[2])
+                               const double narrow[2], const double sharers[2])
 {
+  double all = host_sharers(&states[0], cluster);
   gboolean summed = states[0].replicas > 1;
-  OptimizerPrice price = step_price(&states[0], cluster, params[0], narrow[0], summed);
+  OptimizerPrice price = step_price(&states[0], cluster, params[0], narrow[0], sharers ? sharers[0] : all, summed);
 
   if (params[1] > 0) {
-    OptimizerPrice theirs = step_price(&states[1], cluster, params[1], narrow[1], summed);
+    OptimizerPrice theirs = step_price(&states[1], cluster, params[1], narrow[1], sharers ? sharers[1] : all, summed);
     price.seconds += theirs.seconds;
     price.offload_s += theirs.offload_s;
     price.crowded_s += theirs.crowded_s;

@@ -144,7 +144,8 @@ double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *me
  * of an Ornstein-Uhlenbeck process with correlation time 1. */
 double jitter_left(double interval);
 
-/* The optimizer's step of a rank with that many parameters, and that many of experts that are apart. */
+/* The optimizer's step of a rank with that many parameters, [1] those of experts that are apart, and with as many ranks
+ * like it on its node, by the parameters of each kind that they have (mesh_node_sharers); NULL: as all there are. */
 typedef struct {
   double seconds;
   double offload_s; /* of these, copies to the host and back */
@@ -153,7 +154,7 @@ typedef struct {
 } OptimizerPrice;
 
 OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, const double params[2],
-                               const double narrow[2]);
+                               const double narrow[2], const double sharers[2]);
 
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const PassLayout *passes, const Cluster *cluster);

@@ -139,6 +139,39 @@ const Cluster *mesh_site(const Mesh *mesh, const Cluster *cluster, int rank)
   return cluster->n_types == 0 ? cluster : cluster->types[mesh_node_type(mesh, cluster, rank)];
 }
 
+/* Of the node with that number, in what one of its ranks needs; ranks of pipeline rank `first` are the first. */
+static double needs_of_node(const Mesh *mesh, int node, int size, int first, const double *needs, double own)
+{
+  const MeshAxis *pipeline = &mesh->dense[AXIS_PIPELINE];
+  double sum = 0;
+
+  for (int rank = node * size; rank < (node + 1) * size && rank < mesh->ranks; rank++) {
+    int at = first + rank / pipeline->stride % pipeline->size;
+    sum += at < pipeline->size ? MIN(1, needs[at] / own) : 0;
+  }
+  return sum;
+}
+
+double mesh_node_sharers(const Mesh *mesh, const Cluster *cluster, int rank, const double *needs)
+{
+  int first = 0, size = mesh_site(mesh, cluster, rank)->devices_per_node, last = -1;
+  double most = 1;
+
+  if (needs[rank] <= 0)
+    return 1;
+  if (mesh->dense[AXIS_PIPELINE].size == 1 || (!mesh->inner && mesh->places % size == 0))
+    return MIN(size, mesh->ranks);
+  if (cluster->n_types > 0)
+    find_type(mesh, cluster, rank, &first);
+  for (int place = 0; place < mesh->places; place++) {
+    int node = mesh_rank_at(mesh, rank - first, place) / size;
+    if (node != last)
+      most = MAX(most, needs_of_node(mesh, node, size, first, needs, needs[rank]));
+    last = node;
+  }
+  return most;
+}
+
 const Cluster *mesh_pair_site(const Mesh *mesh, const Cluster *cluster, int from, int to, GroupShape *shape)
 {
   int first, type = cluster->n_types == 0 ? -1 : find_type(mesh, cluster, from, &first);

@@ -80,6 +80,11 @@ GroupShape mesh_pair(const Mesh *mesh, const Cluster *cluster, int from, int to)
 int mesh_node_type(const Mesh *mesh, const Cluster *cluster, int pipeline_rank);
 const Cluster *mesh_site(const Mesh *mesh, const Cluster *cluster, int pipeline_rank);
 
+/* Ranks of a node among which one of pipeline rank `rank` is, where all of them take what they need from what the node
+ * has, alike and at once: those that need less than it, by `needs` of each pipeline rank, count for their part. On the
+ * fullest of the nodes that it lies on. */
+double mesh_node_sharers(const Mesh *mesh, const Cluster *cluster, int rank, const double *needs);
+
 /* What prices transfers between two pipeline ranks, and the shape of their pairs on it. */
 const Cluster *mesh_pair_site(const Mesh *mesh, const Cluster *cluster, int from, int to, GroupShape *shape);
 

@@ -83,15 +83,26 @@ static int add_delayed(ProgramBuild *b, int row, double seconds)
   return program_add_task(b, row, LANE_FETCH, program_add_segment(b, s), 0, 0);
 }
 
+/* Ranks that share the node's memory with one of the row where the optimizer is there: layers have no strategies of
+ * their own then. */
+static double sharers(const ProgramBuild *b, int row, gboolean experts, const RankWeights *rows)
+{
+  g_autofree double *needs = g_new(double, b->shape.ranks);
+
+  for (int i = 0; i < b->shape.ranks; i++)
+    needs[i] = rows[i].params[experts];
+  return mesh_node_sharers(&b->layout->mesh, b->cluster, row, needs);
+}
+
 /* Updates of layers of all strategies, one after the other; weights: of the row, by strategy. */
-static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeights *weights)
+static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeights *weights, const double shared[2])
 {
   const Cluster *site = b->sites[row].cluster;
   OptimizerPrice sum = { 0 };
 
   for (int i = 0; i < b->n_strategies; i++) {
     const double *params = weights[i].params;
-    OptimizerPrice price = optimizer_price(b->strategies[i].states, site, params, weights[i].narrow);
+    OptimizerPrice price = optimizer_price(b->strategies[i].states, site, params, weights[i].narrow, shared);
     if (i > 0 && params[0] + params[1] == 0)
       continue;
     for (int experts = 0; experts < 2; experts++)
@@ -151,13 +162,14 @@ static double step_copies(const ProgramBuild *b, const RankWeights *weights)
   return bytes;
 }
 
-static void add_optimizer(ProgramBuild *b, int row, int norm)
+static void add_optimizer(ProgramBuild *b, int row, const RankWeights *rows, int norm)
 {
-  g_autofree RankWeights *weights = g_new(RankWeights, b->n_strategies);
+  const RankWeights *weights = &rows[row * b->n_strategies];
+  double shared[2] = { 0 };
 
-  for (int i = 0; i < b->n_strategies; i++)
-    weights[i] = rank_weights(b, row, i);
-  OptimizerPrice price = step_price(b, row, weights);
+  for (int experts = 0; experts < 2 && own_states(b)->offload.optimizer; experts++)
+    shared[experts] = sharers(b, row, experts, rows);
+  OptimizerPrice price = step_price(b, row, weights, shared);
   double copies = step_copies(b, weights);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds,
                 .offload_s = price.offload_s, .crowded_s = price.crowded_s, .slowdown = 1,
@@ -174,7 +186,10 @@ void step_end_tasks(ProgramBuild *b)
 {
   add_copies(b);
   add_tied(b);
-  int norm = add_norm(b);
+  int norm = add_norm(b), n = b->n_strategies;
+  g_autofree RankWeights *rows = g_new(RankWeights, (gsize)b->shape.ranks * n);
+  for (int i = 0; i < b->shape.ranks * n; i++)
+    rows[i] = rank_weights(b, i / n, i % n);
   for (int row = 0; row < b->shape.ranks; row++)
-    add_optimizer(b, row, norm);
+    add_optimizer(b, row, rows, norm);
 }

@@ -45,9 +45,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceSums, price_sums_free)
 gsize price_sums_bytes(const Model *model, const PriceSums *sums); /* that they take, beside the prices */
 
 /* Weights of a rank, [1] those of experts that are apart: parameters that are trained, of them those of products in 8 or
- * 4 bits, bytes of those that are not trained. */
+ * 4 bits, bytes of those that are not trained, and ranks that share a node's memory where the optimizer is there, else
+ * 0. */
 typedef struct {
-  double params[2], narrow[2], frozen[2];
+  double params[2], narrow[2], frozen[2], sharers[2];
 } BoundWeights;
 
 /* What comes behind the passes of a rank that holds such weights and runs so many micro-batches through each chunk. */

@@ -287,7 +287,7 @@ static double after_norm(Bound *b)
   double last = 0;
 
   for (int rank = 0; rank < b->shape.ranks; rank = bound_next_rank(b, rank)) {
-    const BoundWeights w = bound_weights(b, rank);
+    const BoundWeights w = bound_weights_at_end(b, rank);
     b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
     last = MAX(last, bound_rank_end(b, &w).last);
   }

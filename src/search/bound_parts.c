@@ -131,7 +131,7 @@ static double data_lane(const Bound *b, const BoundWeights *w)
 static double after_norm(const Bound *b, const BoundWeights *w)
 {
   const StateLayout *p = bound_states(b, 0);
-  double s = optimizer_price(b->layout->states, b->site, w->params, w->narrow).seconds;
+  double s = optimizer_price(b->layout->states, b->site, w->params, w->narrow, w->sharers).seconds;
 
   for (int kind = 0; kind < b->kinds; kind++)
     if (bound_states(b, kind)->gathers_at_end)
@@ -198,7 +198,16 @@ BoundWeights bound_weights_of(const Bound *b, int layer)
 
   for (int i = 0; i < 6; i++)
     own[i] = i % 2 && !apart ? 0 : sums[i][layer + 1] - sums[i][layer];
-  return (BoundWeights) { { own[0], own[1] }, { own[2], own[3] }, { own[4], own[5] } };
+  return (BoundWeights) { { own[0], own[1] }, { own[2], own[3] }, { own[4], own[5] }, { 0 } };
+}
+
+static double sharers(const Bound *b, const double *sum, int rank)
+{
+  g_autofree double *needs = g_new(double, b->shape.ranks);
+
+  for (int i = 0; i < b->shape.ranks; i++)
+    needs[i] = sum_of_rank(b, sum, i);
+  return mesh_node_sharers(&b->layout->mesh, b->cluster, rank, needs);
 }
 
 BoundWeights bound_weights(const Bound *b, int rank)
@@ -208,5 +217,17 @@ BoundWeights bound_weights(const Bound *b, int rank)
 
   return (BoundWeights) { { sum_of_rank(b, s->params, rank), apart ? sum_of_rank(b, s->expert_params, rank) : 0 },
                           { sum_of_rank(b, s->narrow, rank), apart ? sum_of_rank(b, s->expert_narrow, rank) : 0 },
-                          { sum_of_rank(b, s->frozen, rank), apart ? sum_of_rank(b, s->expert_frozen, rank) : 0 } };
+                          { sum_of_rank(b, s->frozen, rank), apart ? sum_of_rank(b, s->expert_frozen, rank) : 0 },
+                          { 0 } };
+}
+
+BoundWeights bound_weights_at_end(const Bound *b, int rank)
+{
+  BoundWeights w = bound_weights(b, rank);
+
+  if (bound_states(b, 0)->offload.optimizer) {
+    w.sharers[0] = sharers(b, b->sums->params, rank);
+    w.sharers[1] = b->kinds > 1 ? sharers(b, b->sums->expert_params, rank) : 0;
+  }
+  return w;
 }

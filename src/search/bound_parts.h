@@ -64,7 +64,8 @@ static inline gboolean bound_alike(const Bound *b)
 
 /* Of all stages of a rank. */
 double sum_of_rank(const Bound *b, const double *sum, int rank);
-BoundWeights bound_weights(const Bound *b, int rank);
+BoundWeights bound_weights(const Bound *b, int rank); /* but for `sharers`, */
+BoundWeights bound_weights_at_end(const Bound *b, int rank); /* and with them, as bound_rank_end() takes them */
 BoundWeights bound_weights_of(const Bound *b, int layer); /* on nodes of the first type */
 
 /* The next rank whose bound must be looked at. Ranks between the second and the

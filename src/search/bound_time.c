@@ -7,7 +7,7 @@
 static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
 {
   double micro = bound_chunk_micro(b);
-  const BoundWeights w = bound_weights(b, rank);
+  const BoundWeights w = bound_weights_at_end(b, rank);
 
   for (int i = 0; i < ends->n; i++) {
     const RankEnd *end = &ends->ends[i];

@@ -302,7 +302,7 @@ static double update_s(const Stage *stage, const StateLayout states[2], const La
   OptimizerWork work = l->optimizer[0];
 
   work.newton_most_s = 0;
-  return optimizer_price(states, stage->site, params, narrow).seconds +
+  return optimizer_price(states, stage->site, params, narrow, NULL).seconds +
          optimizer_work_price(&work, &states[0], stage->site).seconds;
 }
 
