@@ -295,8 +295,9 @@ START_TEST(optimizers_of_deepspeed)
   for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
     g_autofree char *text = g_strdup_printf("{ \"train_batch_size\": 8, \"zero_optimization\": { \"stage\": 2 }, \"optimizer\": %s, "
                                             "\"activation_checkpointing\": { \"number_checkpoints\": 1 } }", rows[i].optimizer);
-    g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8 }, NULL);
+    g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8, .seq = 2048 }, NULL);
     ck_assert_msg(l && strstr(l->plan, rows[i].plan), "%s: %s", rows[i].optimizer, l ? l->plan : "");
+    ck_assert_ptr_nonnull(strstr(l->plan, "\"seq_length\": 2048"));
     test_text(lines_of(l->assumed), rows[i].assumed);
   }
 }

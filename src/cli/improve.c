@@ -64,6 +64,11 @@ static gboolean load_plan(Improve *m, GError **error)
   if (m->launch ? !launch_plan(m->launch, m->path, m->model, &m->plan, &m->framework, error)
                 : !plan_parse(m->text, m->length, m->path, m->model, &m->plan, &m->framework, error))
     return FALSE;
+  if (m->options->seq > 0 && m->plan.seq != m->options->seq) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seq: %d: expected the %d that %s says", m->options->seq, m->plan.seq,
+                m->path);
+    return FALSE;
+  }
   if (!cluster_resize(m->cluster, m->plan.gpus, error)) {
     g_prefix_error(error, "%s: gpus: ", m->path);
     return FALSE;
@@ -98,7 +103,7 @@ static gboolean load(Improve *m, GError **error)
 
   if (!read_text(m, o->improve, error) || !(m->given = launch_given(o->script_args ? o->script_args : "", error)))
     return FALSE;
-  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given };
+  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq };
   if (!launch_text(m->text, m->length, m->path, &asked, &m->launch, error) || !check_script(m, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
@@ -189,7 +194,7 @@ static gboolean edits(const Improve *m, const char *request)
 static char *misread(const Improve *m, const char *text)
 {
   g_autoptr(GError) error = NULL;
-  const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given };
+  const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given, m->plan.seq };
   g_autoptr(Launch) l = launch_read(text, m->path, &same, &error);
   g_autoptr(Framework) framework = NULL;
   Plan plan;

@@ -118,7 +118,6 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--precision", o->precision != NULL, besides, NULL },
     { "--adapter", o->adapter != NULL, besides, NULL },
     { "--global-batch", o->global_batch != CLI_ABSENT, besides, NULL },
-    { "--seq", o->seq != CLI_ABSENT, besides, NULL },
     { "--report", o->report != NULL, besides & ~ASKED_WHY_NOT, NULL },
     { "--price", o->price != NULL, besides, NULL },
     { "--power-limit", o->power_limit != NULL, besides, NULL },

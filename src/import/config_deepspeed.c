@@ -118,6 +118,14 @@ static void put_optimizer(ConfigReading *r, JsonWriter *w)
     launch_assume(&r->to, "optimizer.type: %s: taken as Adam, its own states are not simulated", type);
 }
 
+static void put_seq(ConfigReading *r, JsonWriter *w)
+{
+  if (r->seq > 0)
+    json_put_int(w, "seq_length", r->seq);
+  else
+    launch_assume(&r->to, "seq_length: the model's: the file names none (--seq)");
+}
+
 static gboolean read_both(ConfigReading *r)
 {
   g_autoptr(GString) text = g_string_new(NULL);
@@ -134,6 +142,7 @@ static gboolean read_both(ConfigReading *r)
   json_put_int(&w, "tensor_model_parallel_size", tp);
   json_put_int(&w, "context_parallel_size", cp);
   json_put_int(&w, "expert_model_parallel_size", ep);
+  put_seq(r, &w);
   put_zero(r, stage, &w);
   put_recompute(r, &w);
   put_optimizer(r, &w);

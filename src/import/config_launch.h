@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
   const Settings *from;
-  int gpus;        /* asked for; 0 = not */
+  int gpus, seq;   /* asked for; 0 = not */
   const char *framework; /* asked for; NULL = the tool's usual one */
   const char *const *given; /* as of LaunchOptions */
   LaunchReading to;

@@ -43,6 +43,7 @@ typedef struct {
   const char *framework;    /* NULL = the generation that the arguments are of */
   const char *const *given; /* what a script is started with: "NAME=VALUE", its arguments as "1=VALUE" (launch_given());
                                NULL = nothing */
+  int seq;                  /* tokens of a sequence; 0 = the model's. Only of tools whose files name none */
 } LaunchOptions;
 
 /* `name` is the file's, for messages and for files that it sources. TDP_ERROR_INPUT. */

@@ -1,0 +1,1 @@
+for seq in '' '--seq 2k'; do tdp-plan --model llama-3.2-1b --cluster dgx-h100 --gpus 8 --improve tests/data/launch/zero2.json $seq | sed -n '/^batch/,/^$/p; /^Taken/,/^$/p'; done; tdp-plan --cluster dgx-h100 --improve tests/data/launch/tiny.yaml --seq 8192; echo $?; tdp-plan --cluster dgx-h100 --model gpt3 --improve plans/offload.json --seq 1k
