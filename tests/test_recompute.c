@@ -175,6 +175,25 @@ START_TEST(modules_drop_what_they_say)
 }
 END_TEST
 
+/* Of latent attention it drops the two norms' outputs as well, not what a norm of the queries' latent works on. */
+START_TEST(layernorm_leaves_latents)
+{
+  static const char *const models[] = { "deepseek-v3", "deepseek-v2-lite" }; /* with a latent of queries, and without */
+
+  for (gsize i = 0; i < G_N_ELEMENTS(models); i++) {
+    Planned f;
+    planned_init(&f, fixture_known_model(models[i]), fixture_cluster("dgx", 8), "megatron-core");
+    f.plan.gpus = f.plan.dp = f.plan.ep = 8;
+    int last = f.model->blocks;
+    double none = saved_of(&f, last);
+    f.plan.recompute = RECOMPUTE_SELECTIVE;
+    f.plan.scope.modules = 1u << MODULE_LAYERNORM;
+    ck_assert_double_eq_tol(none - saved_of(&f, last), 2 * 2.0 * f.plan.seq * f.model->hidden, 1e-6);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* The last product's output is no input of a backward: where recomputation stops early it is not made again. */
 START_TEST(modules_stop_early)
 {
@@ -242,5 +261,6 @@ END_TEST
 
 TEST_LOOPS("recompute", { keys_are_read }, { wrong_keys_are_refused, G_N_ELEMENTS(wrong) }, { rules },
            { block_keeps_the_rest }, { groups_keep_one_input }, { modules_drop_what_they_say },
+           { layernorm_leaves_latents },
            { modules_stop_early }, { core_drops_its_output },
            { counts_trade_time_for_memory, 2 })

@@ -136,7 +136,8 @@ void build_enter_latent(Build *b, double width)
 }
 
 /* Down to a normed latent of `rank`, with `aside` that is not normed: weights on
- * every tensor-parallel rank whole, each on its own rows. */
+ * every tensor-parallel rank whole, each on its own rows. Of a layer whose norm before it is made again that one's
+ * output alone is dropped: the latent's norm is another. */
 static void latent_down(Build *b, const char *name, double rank, double aside, gboolean kept, AdapterMatrix matrix)
 {
   double elements = b->rows * rank, e = b->bytes;
@@ -145,6 +146,7 @@ static void latent_down(Build *b, const char *name, double rank, double aside, g
                               .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden,
                               .split = LINEAR_REPLICATED, .kept = kept, .narrow = TRUE, .apart = TRUE,
                               .matrix = matrix });
+  b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_stream(b, &(Stream) { .name = "latent norm", .forward_bytes = 2 * e * elements, .forward_kernels = 1,
                               .backward_bytes = 3 * e * elements, .backward_kernels = 2, .saved = e * elements });
   build_params(b, rank);
@@ -174,7 +176,6 @@ static void project_latent(Build *b)
   b->dropped |= 1u << MODULE_LAYERNORM;
   if (a->q_lora_rank)
     latent_down(b, "q down", a->q_lora_rank, 0, FALSE, MATRIX_Q_A);
-  b->dropped &= a->q_lora_rank ? ~(1u << MODULE_LAYERNORM) : ~0u;
   b->redone |= 1u << MODULE_MLA_UP_PROJ;
   if (a->gate_of_latent)
     join_latents(b);
