@@ -26,17 +26,35 @@ double build_frozen_saved(const Build *b, const Linear *l)
   return l->stays ? l->saved : 0;
 }
 
+/* Matrices on their own that a product's is made of, and the largest one's share of it. */
+static int matrices_of(const Build *b, const Linear *l, double *largest)
+{
+  AdaptedPart parts[ADAPTED_MAX];
+  int n = adapter_parts(b->spec, b->model->hidden, parts), own = 0;
+
+  *largest = 0;
+  for (int i = 0; i < n && l->matrix; i++)
+    if (parts[i].matrix == l->matrix && TARGETS_LINEAR >> parts[i].target & 1) {
+      *largest = MAX(*largest, (double)parts[i].out / parts[i].of);
+      own++;
+    }
+  if (own == 0)
+    *largest = 1;
+  return MAX(1, own);
+}
+
 void build_unpacked(Build *b, const Linear *l)
 {
   const PassLayout *p = b->passes;
-  double each = build_has_block(b) ? adapter_unpack_bytes(&p->adapter, p->formats.precision) : 0;
-  double weights = l->in * l->out * l->batch, kernels = ADAPTER_UNPACK_KERNELS * l->batch;
+  double each = build_has_block(b) ? adapter_unpack_bytes(&p->adapter, p->formats.precision) : 0, largest;
+  double weights = l->in * l->out * l->batch;
+  double kernels = ADAPTER_UNPACK_KERNELS * l->batch * matrices_of(b, l, &largest);
 
   if (each == 0)
     return;
   build_stream(b, &(Stream) { .name = "unpack weights", .forward_bytes = each * weights, .forward_kernels = kernels,
                               .backward_bytes = each * weights, .backward_kernels = kernels });
-  b->work->transient_bytes = MAX(b->work->transient_bytes, weights / l->batch * b->bytes);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, largest * weights / l->batch * b->bytes);
 }
 
 static void small_product(Build *b, const char *name, double in, double out, double rows, double saved)
