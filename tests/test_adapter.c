@@ -395,6 +395,11 @@ START_TEST(frozen_weights_come_from_the_host)
   double bytes = moved_bytes(&p, TASK_FETCH, &fetches);
   ck_assert_double_eq_tol(bytes, 2 * (2 * trained + frozen) / 8, 1e-6 * bytes);
   ck_assert_double_eq(m.memory[PART_WEIGHTS], 0);
+  double held = frozen + (2 + 16) * trained; /* embedding and head in 16 bits: the check of room, but for norms */
+  p.cluster->host_memory_bytes = held;
+  planned_accept(&p);
+  p.cluster->host_memory_bytes = 0.998 * held;
+  planned_refuse(&p, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 0 GiB");
   planned_clear(&p);
 }
 END_TEST

@@ -96,9 +96,8 @@ static gboolean states_alone_exceed(const Model *model, const Cluster *cluster, 
   states.zero = 3;
   if (!(options->space & SPACE_STATES))
     each = op_checkpoint_bytes(&states) + states.gradient_bytes;
-  bytes = adapter_trained(&base->adapter, model) * each;
-  if (adapter_freezes(&base->adapter))
-    bytes += model->params * adapter_frozen_bytes(&base->adapter, base->precision, TRUE);
+  bytes = adapter_trained(&base->adapter, model) * each +
+          adapter_frozen_model_bytes(&base->adapter, model, base->precision);
   return bytes / devices > cluster->device.memory_bytes;
 }
 

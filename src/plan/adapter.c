@@ -349,6 +349,18 @@ double adapter_frozen_bytes(const Adapter *a, DType precision, gboolean matrix)
   return a->kind == ADAPTER_QLORA && matrix ? bits / 8 : dtype_bytes[precision];
 }
 
+double adapter_frozen_model_bytes(const Adapter *a, const Model *m, DType precision)
+{
+  double bytes = 0;
+
+  for (int i = 0; i < m->n_layers && adapter_freezes(a); i++) {
+    const LayerSpec *spec = model_layer(m, i);
+    gboolean block = spec->kind == LAYER_BLOCK || spec->kind == LAYER_MTP;
+    bytes += spec->params * adapter_frozen_bytes(a, precision, block);
+  }
+  return bytes;
+}
+
 double adapter_unpack_bytes(const Adapter *a, DType precision)
 {
   double scales = 4 * WIDE / SCALE_VALUES; /* written, added to and read in 32 bits */

@@ -98,6 +98,9 @@ double adapter_flops_unmasked(const Adapter *adapter, const Model *model, int se
  * format. */
 double adapter_frozen_bytes(const Adapter *adapter, DType precision, gboolean matrix);
 
+/* Of all that are frozen in a model, 0 without adapters; norms of blocks, which stay in 16 bits, are taken as matrices. */
+double adapter_frozen_model_bytes(const Adapter *adapter, const Model *model, DType precision);
+
 /* Traffic of making 16-bit weights of 4 bits of each, every time that a product takes them, and the kernels of one
  * matrix: bitsandbytes makes 32-bit scales of those of 8 bits, adds their mean, and then weights (functional.py,
  * dequantize_4bit). 0 without QLoRA. */

@@ -171,13 +171,14 @@ static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *
 {
   HostMemory m = { 0 };
   double parts = (double)p->tp * p->pp * (p->zero > 0 ? plan_shards(p) : 1);
-  double weights = adapter_frozen_bytes(&p->adapter, p->precision, TRUE), all = model->params / parts;
   double owned = adapter_trained(&p->adapter, model) / parts, ranks = MIN(cluster->devices_per_node, p->gpus);
+  double each = dtype_bytes[p->precision];
+  double weights = each * owned + adapter_frozen_model_bytes(&p->adapter, model, p->precision) / parts;
   double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
   double group = p->offload.sub_group > 0 ? p->offload.sub_group : SUB_GROUP_PARAMS;
 
   keep(&m, p->offload.optimizer, state * owned, state * group);
-  keep(&m, p->offload.parameters, weights * all, weights * NVME_BUFFER_PARAMS);
+  keep(&m, p->offload.parameters, weights, each * NVME_BUFFER_PARAMS);
   if (p->offload.activations) {
     double bytes = checkpoint_bytes(p, model);
     keep(&m, p->offload.activations, bytes, bytes / MAX(1, keeping_blocks(p, model)));
