@@ -23,7 +23,8 @@ START_TEST(copies_share_the_node)
 }
 END_TEST
 
-/* Serial: 30 bytes of Adam, 2 up, 16 each way of NVMe; sub-groups overlap them down to the longest. */
+/* Serial: 30 bytes of Adam, 2 up, 16 each way of NVMe; sub-groups overlap them down to the longest, of which one that is
+ * not full counts by its part. */
 START_TEST(sub_groups_overlap)
 {
   Planned f;
@@ -37,6 +38,17 @@ START_TEST(sub_groups_overlap)
   f.plan.offload.sub_group = 1e8;
   HostStep ten = host_step(STATES(&f.plan), f.cluster, 1e9, 8);
   ck_assert_double_eq_tol(ten.host_s + ten.copied_s, drives + (adam + up) / 10, 1e-9);
+  HostStep more = host_step(STATES(&f.plan), f.cluster, 1.0001e9, 8);
+  ck_assert_double_gt(more.host_s + more.copied_s, ten.host_s + ten.copied_s);
+  f.plan.offload.sub_group = 0; /* 1e9 through NVMe, else all */
+  HostStep usual = host_step(STATES(&f.plan), f.cluster, 4e9, 8);
+  ck_assert_double_eq_tol(usual.host_s + usual.copied_s, 4 * drives + adam + up, 1e-9);
+  f.plan.offload.optimizer = STORE_CPU;
+  usual = host_step(STATES(&f.plan), f.cluster, 4e9, 8);
+  ck_assert_double_eq_tol(usual.host_s, 4 * adam, 1e-9);
+  ck_assert_double_eq_tol(usual.copied_s, 4 * up, 1e-9);
+  f.plan.offload.optimizer = STORE_NVME;
+  f.plan.offload.sub_group = 1e8;
   f.plan.offload.delayed = TRUE;
   HostStep late = host_step(STATES(&f.plan), f.cluster, 1e9, 8);
   ck_assert_double_eq_tol(late.beside_s, adam + drives, 1e-9);

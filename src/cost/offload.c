@@ -1,7 +1,5 @@
 #include "cost/offload.h"
 
-#include <math.h>
-
 /* Of Adam as usual: optimizer_bytes_beyond are added. Traffic of a step on the host for a parameter: states and master
  * weight read and written in fp32, the gradient read, the weight written in 16 bits. */
 #define HOST_STEP_BYTES 30.0
@@ -50,7 +48,7 @@ static double weights_s(const StateLayout *states, const Cluster *c, double byte
 
 HostStep host_step(const StateLayout *states, const Cluster *c, double owned, double sharers)
 {
-  double groups = states->offload.sub_group > 0 ? MAX(1, ceil(owned / states->offload.sub_group)) : 1;
+  double groups = MAX(1, owned / offload_group(&states->offload));
   double beyond = optimizer_bytes_beyond(&states->optimizer, states->formats.precision);
   double adam = owned * (HOST_STEP_BYTES + 2 * beyond) * sharers / c->host_memory_bytes_per_s;
   double nvme = nvme_s(states, c, owned * sharers);

@@ -12,7 +12,8 @@
  *
  * The step takes sub-groups of parameters through three stages: states from and
  * to NVMe, Adam on the host, weights to the device. One sub-group runs them in
- * turn, g of them overlap: max + (sum - max) / g.
+ * turn, g of them overlap: max + (sum - max) / g, where the last one counts by its part, so that fewer parameters never
+ * take longer.
  */
 #ifndef TDP_COST_OFFLOAD_H
 #define TDP_COST_OFFLOAD_H

@@ -175,9 +175,8 @@ static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *
   double each = dtype_bytes[p->precision];
   double weights = each * owned + adapter_frozen_model_bytes(&p->adapter, model, p->precision) / parts;
   double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
-  double group = p->offload.sub_group > 0 ? p->offload.sub_group : SUB_GROUP_PARAMS;
 
-  keep(&m, p->offload.optimizer, state * owned, state * group);
+  keep(&m, p->offload.optimizer, state * owned, state * offload_group(&p->offload));
   keep(&m, p->offload.parameters, weights, each * NVME_BUFFER_PARAMS);
   if (p->offload.activations) {
     double bytes = checkpoint_bytes(p, model);

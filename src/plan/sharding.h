@@ -18,6 +18,8 @@
 #include "base/json.h"
 #include "hardware/cluster.h"
 
+#include <math.h>
+
 /* Parameters that DeepSpeed's ZeRO-3 steps at once by default (sub_group_size). */
 #define SUB_GROUP_PARAMS 1e9
 
@@ -32,7 +34,8 @@ typedef struct {
   int layers;        /* all that so many blocks keep, the model's first, goes to host memory (Transformer Engine's
                         cpu_offload.py) */
   gboolean delayed;  /* the host's step runs beside the next step's passes (ZeRO-Offload, section 5.2) */
-  double sub_group;  /* parameters that the host updates at once, while others are copied; 0 = all */
+  double sub_group;  /* parameters that the host updates at once, while others are copied; 0 = as software does by
+                        default (offload_group) */
 } Offload;
 
 typedef struct {
@@ -52,6 +55,12 @@ typedef struct {
 static inline ShardingOptions sharding_options_default(void)
 {
   return (ShardingOptions) { .prefetch = -1, .tiling = 1 };
+}
+
+/* Parameters that the host updates at once: all, but through NVMe, which DeepSpeed's ZeRO-3 alone does, its default. */
+static inline double offload_group(const Offload *o)
+{
+  return o->sub_group > 0 ? o->sub_group : o->optimizer == STORE_NVME ? SUB_GROUP_PARAMS : INFINITY;
 }
 
 static inline gboolean offload_any(const Offload *o)
