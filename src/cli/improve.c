@@ -201,6 +201,7 @@ static char *misread(const Improve *m, const char *text)
 
   if (!l || !plan_parse(l->plan, strlen(l->plan), m->path, m->model, &plan, &framework, &error))
     return g_strdup(error->message);
+  plan_overlaps_as(&plan, &m->chosen);
   return nearby_change(&m->chosen, &plan);
 }
 

@@ -153,6 +153,13 @@ static gboolean read_both(ConfigReading *r)
   return !r->to.failed;
 }
 
+/* overlap_comm is on by default under stage 3 alone. */
+static gboolean implied(const Settings *before, const Settings *after, const char *path)
+{
+  return g_str_equal(path, ZERO "overlap_comm") &&
+         !g_str_equal(settings_text(before, ZERO "stage"), settings_text(after, ZERO "stage"));
+}
+
 static const SettingGroup groups[] = {
   { FALSE, "logs", { "steps_per_print", "wall_clock_breakdown", "dump_state", "tensorboard.*", "wandb.*",
                      "csv_monitor.*",
@@ -169,4 +176,4 @@ static const SettingGroup groups[] = {
 };
 
 const ConfigTool config_deepspeed = { "deepspeed", "DeepSpeed configuration", settings_json, recognises, NULL,
-                                      read_both, groups };
+                                      read_both, groups, .implied = implied };

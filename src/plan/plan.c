@@ -56,6 +56,17 @@ guint plan_overlaps(const Plan *p)
   return overlap_bits(&matters);
 }
 
+void plan_overlaps_as(Plan *p, const Plan *other)
+{
+  guint bits = plan_overlaps(p);
+
+  p->overlap.gradients = (bits & OVERLAP_GRADIENTS ? p : other)->overlap.gradients;
+  p->overlap.parameters = (bits & OVERLAP_PARAMETERS ? p : other)->overlap.parameters;
+  p->overlap.pipeline = (bits & OVERLAP_PIPELINE ? p : other)->overlap.pipeline;
+  p->overlap.tensor = (bits & OVERLAP_TENSOR ? p : other)->overlap.tensor;
+  p->overlap.offload = (bits & OVERLAP_OFFLOAD ? p : other)->overlap.offload;
+}
+
 /* Overlaps that the framework has, that mean something for the plan, and that it does without. */
 static void label_overlaps(const Plan *p, GString *s)
 {

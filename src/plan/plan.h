@@ -88,6 +88,9 @@ static inline gboolean plan_gathers_beside(const Plan *p)
 /* The overlaps that mean something for the plan, as bits: there is something to move, and it can wait. */
 guint plan_overlaps(const Plan *plan);
 
+/* Takes those that mean nothing for the plan as another has them. */
+void plan_overlaps_as(Plan *plan, const Plan *other);
+
 /* Micro-batches of a step on each data-parallel rank. */
 static inline int plan_micro_batches(const Plan *p)
 {
