@@ -31,9 +31,9 @@ for path in sorted(glob.glob("tests/golden/*.out")):
     if "--json" not in open(path[:-4] + ".cmd", encoding="utf-8").read() or text[:1] not in ("{", "["):
         continue
     while text.strip(): # a plan file may stand before the document
-        document, end = json.JSONDecoder().raw_decode(text)
+        whole, end = json.JSONDecoder().raw_decode(text)
         text = text[end:].lstrip()
-    documents = document if isinstance(document, list) else [document]
+    documents = whole if isinstance(whole, list) else [whole]
     if not documents or any("schema" not in each for each in documents):
         print(f"not ok schema-{path}: says no schema")
         continue
@@ -41,6 +41,7 @@ for path in sorted(glob.glob("tests/golden/*.out")):
         seen.setdefault(document["schema"], document)
         explained |= {document["schema"]} if "explain" in document else set()
     found = [problem for document in documents for problem in problems(document)]
+    found += [] if Validator(schema).is_valid(whole) else ["none of the documents of the schema"]
     print(f"not ok schema-{path}: {found[0]}" if found else f"ok schema-{path}")
 
 wrong = {
