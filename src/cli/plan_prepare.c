@@ -8,24 +8,13 @@
 
 #define SEQ_USUAL 8192 /* tokens, up to which the longest sequence of a model is taken without a word */
 
-/* What people who pay for a training call objectives. */
-static const char *objective_word(const char *name)
-{
-  static const char *const words[][2] = { { "days", "time" }, { "cost", "money" }, { "carbon", "energy" } };
-
-  for (gsize i = 0; i < G_N_ELEMENTS(words); i++)
-    if (g_str_equal(name, words[i][0]))
-      return words[i][1];
-  return name;
-}
-
 static gboolean read_objective(const char *option, const char *name, const Objective **out, GError **error)
 {
-  *out = objective_find(objective_word(name));
+  *out = objective_find(name);
   if (*out)
     return TRUE;
-  g_autofree char *list = objective_list();
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s", option, name, list);
+  g_autofree char *list = objective_list(), *meant = objective_meant(name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s%s", option, name, list, meant);
   return FALSE;
 }
 

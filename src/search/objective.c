@@ -39,19 +39,19 @@ static double energy_of(const Layout *layout, const Cluster *cluster, double ste
 }
 
 const Objective objectives[] = {
-  { "time", "step_s", "step s", time_of, 1 },
-  { "tokens-per-gpu", "tokens_per_s_per_gpu", "tokens/s/GPU", token_of, -1 },
-  { "memory", "peak_memory_bytes", "memory GiB", memory_of, 1 / GIB, TRUE },
-  { "gpu-hours", "gpu_hours_per_step", "GPU-hours/step", hours_of, 1 },
-  { "money", "usd_per_step", "USD/step", money_of, 1 },
-  { "energy", "joules_per_step", "kWh/step", energy_of, 1 / 3.6e6 },
+  { "time", "days", "step_s", "step s", time_of, 1 },
+  { "tokens-per-gpu", NULL, "tokens_per_s_per_gpu", "tokens/s/GPU", token_of, -1 },
+  { "memory", NULL, "peak_memory_bytes", "memory GiB", memory_of, 1 / GIB, TRUE },
+  { "gpu-hours", NULL, "gpu_hours_per_step", "GPU-hours/step", hours_of, 1 },
+  { "money", "cost", "usd_per_step", "USD/step", money_of, 1 },
+  { "energy", "carbon", "joules_per_step", "kWh/step", energy_of, 1 / 3.6e6 },
   { .name = NULL },
 };
 
 const Objective *objective_find(const char *name)
 {
   for (const Objective *o = objectives; o->name; o++)
-    if (g_str_equal(o->name, name))
+    if (g_str_equal(o->name, name) || g_strcmp0(o->word, name) == 0)
       return o;
   return NULL;
 }
@@ -61,8 +61,22 @@ char *objective_list(void)
   GString *s = g_string_new(NULL);
 
   for (const Objective *o = objectives; o->name; o++)
-    g_string_append_printf(s, "%s%s", o == objectives ? "" : o[1].name ? ", " : " or ", o->name);
+    g_string_append_printf(s, "%s%s%s%s", o == objectives ? "" : ", ", o->name, o->word ? " or " : "",
+                           o->word ? o->word : "");
   return g_string_free(s, FALSE);
+}
+
+char *objective_meant(const char *name)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+  for (const Objective *o = objectives; o->name; o++) {
+    g_ptr_array_add(names, (gpointer)o->name);
+    if (o->word)
+      g_ptr_array_add(names, (gpointer)o->word);
+  }
+  g_ptr_array_add(names, NULL);
+  return names_meant((const char *const *)names->pdata, name);
 }
 
 double objective_shown(const Objective *o, double value)

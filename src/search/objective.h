@@ -16,7 +16,8 @@
 #include "layout/layout.h"
 
 typedef struct {
-  const char *name;  /* as on the command line */
+  const char *name;  /* as on the command line, */
+  const char *word;  /* and as people who pay for a training say it; NULL = likewise */
   const char *key;   /* in JSON, with the unit */
   const char *title; /* for people, with the unit */
   double (*value)(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes); /* less is better */
@@ -26,10 +27,11 @@ typedef struct {
 
 extern const Objective objectives[]; /* ends with a NULL name; the first is time */
 
-const Objective *objective_find(const char *name);
+const Objective *objective_find(const char *name); /* or its word */
 
-/* Names of all, "time, tokens-per-gpu ..."; newly allocated. */
+/* Names of all, "time or days, tokens-per-gpu ...", and names_meant() of them; newly allocated. */
 char *objective_list(void);
+char *objective_meant(const char *name);
 
 double objective_shown(const Objective *objective, double value);
 

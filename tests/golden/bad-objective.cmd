@@ -1,1 +1,1 @@
-tdp-plan --model tiny --cluster dgx --objective speed
+tdp-plan --model tiny --cluster dgx --objective speed; tdp-plan --model tiny --cluster dgx --objective moneyy; tdp-plan --model tiny --cluster dgx --objective carbn; tdp-plan --model tiny --cluster dgx --pareto time,dayz
