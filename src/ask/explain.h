@@ -21,7 +21,7 @@ void explain_write_limit(const SearchResult *found, const Result *best, JsonWrit
 /* Why plans with the values of --why-not lost or were rejected. pair[0] is what is recommended of all that was `found`,
  * pair[1] the fastest with these values if one `fits`. */
 char *explain_why_not(const SearchResult *found, const SearchResult *asked, const Result pair[2], gboolean fits,
-                      const char *values);
+                      const Fixed *fixed, const char *values);
 
 /* One line: why no plan fits and the cheapest change found that makes one fit. */
 char *explain_nothing(const SearchResult *found, const Model *model, const Cluster *cluster,

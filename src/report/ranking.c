@@ -129,23 +129,32 @@ static double tensor(const Metrics *m) { return m->tensor_comm_s + m->context_co
 static double pipeline(const Metrics *m) { return m->pipeline_comm_s + m->idle_s; }
 static double data(const Metrics *m) { return m->data_comm_s; }
 static double optimizer(const Metrics *m) { return m->optimizer_s; }
+static double offload(const Metrics *m) { return m->offload_s; }
 
+/* The last one, waits for the host, where a plan has any. */
 static const Cause causes[] = {
-  { "compute", compute }, { "tp, cp, ep comm", tensor }, { "bubble and sends", pipeline },
-  { "data comm", data }, { "optimizer", optimizer },
+  { "compute", compute }, { "tp, cp, ep comm", tensor }, { "bubble, sends", pipeline },
+  { "data comm", data }, { "optimizer", optimizer }, { "offload", offload },
 };
 
 char *report_losses(const Result *results, int n)
 {
-  g_autoptr(Table) t = table_new("<plan|step|lost|compute|tp, cp, ep comm|bubble, sends|data comm|optimizer");
+  g_autoptr(GString) titles = g_string_new("<plan|step|lost");
+  gsize shown = G_N_ELEMENTS(causes) - 1;
 
+  for (int i = 0; i < n; i++)
+    if (results[i].metrics.offload_s > 0)
+      shown = G_N_ELEMENTS(causes);
+  for (gsize c = 0; c < shown; c++)
+    g_string_append_printf(titles, "|%s", causes[c].title);
+  g_autoptr(Table) t = table_new(titles->str);
   for (int i = 0; i < n; i++) {
     const Metrics *m = &results[i].metrics, *best = &results[0].metrics;
     g_autofree char *label = plan_label(results[i].plan);
     table_add(t, "%d: %s", i + 1, label);
     table_take(t, format_seconds_exact(m->iteration_s));
     table_add(t, "%+.3f s", m->iteration_s - best->iteration_s);
-    for (gsize c = 0; c < G_N_ELEMENTS(causes); c++)
+    for (gsize c = 0; c < shown; c++)
       table_add(t, "%+.3f s", causes[c].seconds(m) - causes[c].seconds(best));
   }
   return table_text(t, 2);

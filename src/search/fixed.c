@@ -114,6 +114,17 @@ static gboolean fix_value(const PlanKey *key, const char *value, Fixed *out, GEr
   return (key->id == KEY_SCHEDULE ? fix_schedule : fix_recompute)(key, value, out, error);
 }
 
+/* The name of a key where its value stands under another title in rankings; NULL where it does not. */
+static const char *titled(const char *name)
+{
+  static const char *const titles[][2] = { { "chunks", "vpp" }, { "micro", "mbs" } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(titles); i++)
+    if (g_str_equal(name, titles[i][0]))
+      return titles[i][1];
+  return NULL;
+}
+
 static gboolean fix_one(const char *name, const char *value, Fixed *out, GError **error)
 {
   const char *names[2 * KEY_COUNT + 1] = { NULL };
@@ -131,7 +142,8 @@ static gboolean fix_one(const char *name, const char *value, Fixed *out, GError 
     names[n++] = key->shorter;
     names[n++] = key->field.key;
   }
-  g_autofree char *meant = names_meant(names, name);
+  g_autofree char *meant = titled(name) ? g_strdup_printf("; did you mean \"%s\"?", titled(name))
+                                        : names_meant(names, name);
   g_string_append(known, meant);
   return bad_fix(error, name, value, known->str);
 }

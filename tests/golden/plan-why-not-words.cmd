@@ -1,0 +1,1 @@
+for values in ep=2 micro=2 chunks=2 tp=2,offload=optimizer; do tdp-plan --model llama-3.2-1b --cluster dgx-h100 --gpus 8 --why-not $values 2>&1 | sed "/^Search/,\$d"; done; tdp-plan --model llama-3.2-1b --cluster dgx-h100 --gpus 8 --fix ep=2; tdp-plan --model mixtral-8x7b --cluster dgx-h100 --gpus 16 --why-not ep=3 | head -1
