@@ -77,6 +77,55 @@ START_TEST(bounds_hold_for_tables)
 }
 END_TEST
 
+static int drawn(GRand *rand, int below)
+{
+  return 1 << g_rand_int_range(rand, 0, below);
+}
+
+/* Stages with more and with fewer parameters on one node, whose memory takes most of the step: of any schedule, in either
+ * order of ranks, with experts, and with sub-groups that are not all full. */
+START_TEST(bounds_hold_for_a_shared_host)
+{
+  GRand *rand = g_rand_new_with_seed(700 + _i);
+  int seen = 0, shared = 0;
+
+  for (int i = 0; i < 300; i++) {
+    Instance in = { 0 };
+    odd_links(&in, "megatron-core", 8, 2);
+    model_free(in.model);
+    in.model = _i ? fixture_experts(8, 256, 4, 4, 64, 8192) : fixture_llama(8, 256, 4, 4, 64, 8192);
+    in.cluster->host_memory_bytes = 1e12;
+    in.cluster->host_memory_bytes_per_s = 1e9;
+    in.cluster->device.host_bytes_per_s = 1e9;
+    Plan *p = &in.base;
+    p->schedule = schedules[g_rand_int_range(rand, 0, 21)];
+    plan_set_schedule(p, p->schedule, p->schedule->min_chunks);
+    p->tp = drawn(rand, 2);
+    p->pp = drawn(rand, 4);
+    p->dp = drawn(rand, 3);
+    p->ep = _i ? MIN(p->dp, drawn(rand, 2)) : 1;
+    p->sequence_parallel = p->tp > 1;
+    p->gpus = p->tp * p->pp * p->dp;
+    p->global_batch = p->dp * p->pp * 2;
+    p->zero = 1;
+    p->offload.optimizer = STORE_CPU;
+    p->offload.sub_group = g_rand_boolean(rand) ? 1e5 * g_rand_int_range(rand, 1, 40) : 0;
+    p->pipeline_inner = g_rand_boolean(rand) && p->pp > 1 && p->dp > 1;
+    in.cluster->tiers[0].devices = in.cluster->devices_per_node = MIN(p->gpus, drawn(rand, 4));
+    gboolean legal = cluster_resize(in.cluster, p->gpus, NULL) &&
+                     plan_check(p, in.model, in.cluster, NULL) == RULE_NONE;
+    seen += legal;
+    shared += legal && p->pp > 1 && in.cluster->devices_per_node > p->tp * (p->pipeline_inner ? 1 : p->dp);
+    if (legal)
+      check_below(&in, p);
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(seen, 50);
+  ck_assert_int_gt(shared, 20);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* Collectives that slow the products beside them by more than a schedule of pairs lets them hide: the best plan does
  * without that overlap, and no bound of the same with it passes it over. */
 START_TEST(plans_without_tensor_overlap_may_win)
@@ -98,4 +147,5 @@ START_TEST(plans_without_tensor_overlap_may_win)
 }
 END_TEST
 
-TEST_LOOPS("search bounds", { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 })
+TEST_LOOPS("search bounds", { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 },
+           { bounds_hold_for_a_shared_host, 2 })
