@@ -144,8 +144,9 @@ double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *me
  * of an Ornstein-Uhlenbeck process with correlation time 1. */
 double jitter_left(double interval);
 
-/* The optimizer's step of a rank with that many parameters, [1] those of experts that are apart, and with as many ranks
- * like it on its node, by the parameters of each kind that they have (mesh_node_sharers); NULL: as all there are. */
+/* The optimizer's step of a rank with that many parameters, [1] those of experts that are apart, `narrow` of them of
+ * products in 8 or 4 bits, and with as many ranks like it on its node, by the parameters of each kind that they have
+ * (mesh_node_sharers); NULL: as all there are. */
 typedef struct {
   double seconds;
   double offload_s; /* of these, copies to the host and back */
