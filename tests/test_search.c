@@ -473,12 +473,53 @@ START_TEST(fixed_optimizer_is_another_search)
 }
 END_TEST
 
+static void limit(Instance *in, double bytes)
+{
+  in->cluster->device.memory_bytes = bytes * (1 - in->cluster->memory_margin);
+}
+
+/* States are said not to fit only where no plan does, the one that needs least neither; and that is said at last. */
+START_TEST(states_that_do_not_fit)
+{
+  GRand *rand = g_rand_new_with_seed(1700 + _i);
+  int none = 0, near = 0;
+
+  for (int i = 0; i < 20; i++) {
+    Instance in;
+    if (i % 2)
+      instance_framework_init(&in, rand, "megatron-core-2026");
+    else
+      instance_small_init(&in, rand);
+    in.options.least = in.options.refine = TRUE;
+    limit(&in, 1);
+    ck_assert(!search_states_fit(in.model, in.cluster, &in.options));
+    g_autoptr(SearchResult) smallest = search(in.model, in.cluster, &in.options, NULL);
+    ck_assert_uint_eq(smallest->best->len, 0);
+    double bytes = smallest->has_least ? smallest->least.metrics.peak_memory_bytes : 0;
+    for (double share = 1.001; share > 0.01 && bytes > 0; share -= share > 0.2 ? 0.1 : 0.02) {
+      limit(&in, share * bytes / (1 - in.cluster->memory_margin));
+      gboolean fit = search_states_fit(in.model, in.cluster, &in.options);
+      g_autoptr(SearchResult) found = search(in.model, in.cluster, &in.options, NULL);
+      ck_assert(fit || found->best->len == 0);
+      ck_assert(share < 1 || found->best->len > 0);
+      none += !fit;
+      near += !fit && share > 0.5;
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(none, 20);
+  ck_assert_int_gt(near, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_LOOPS("search", { brute_force_agrees, 60, TRUE },
            { experts_agree, 12, TRUE },
            { families_agree, 4 }, { split_ranks_are_searched },
            { small_spaces_agree, 20, TRUE },
            { orders_agree, 2 },
            { margin_stays_free, 2 },
+           { states_that_do_not_fit, 2 },
            { resumed_is_the_same },
            { stopped_in_the_walk },
            { fixed_optimizer_is_another_search },

@@ -164,13 +164,17 @@ static void write_certificate(Planning *p, const char *path)
   planning_unwritten(p, failed);
 }
 
-/* Where nothing fits, states may go to the host. What is certified is the space that has them. */
-static void search_on_host(Planning *p, const SearchOptions *options)
+/* Whether states may go to the host where nothing fits. */
+static gboolean may_go_to_host(const SearchOptions *options)
+{
+  return !(options->space & SPACE_OFFLOAD) && options->fixed.value[KEY_OFFLOAD] < 0 && !options->state;
+}
+
+/* Plans with states on the host, in place of none; FALSE if none fits. What is certified is the space that has them. */
+static gboolean search_on_host(Planning *p, const SearchOptions *options)
 {
   SearchOptions wider = *options;
 
-  if (options->space & SPACE_OFFLOAD || options->fixed.value[KEY_OFFLOAD] >= 0 || options->state || p->found->halted)
-    return;
   wider.space |= SPACE_OFFLOAD;
   wider.least = FALSE;
   GString *certificate = p->watch.certificate;
@@ -182,10 +186,11 @@ static void search_on_host(Planning *p, const SearchOptions *options)
     g_string_free(none ? p->watch.certificate : certificate, TRUE);
   p->watch.certificate = none ? certificate : p->watch.certificate;
   if (none)
-    return;
+    return FALSE;
   planning_note(p, g_strdup("nothing fits with all states on the GPUs: plans keep them in host memory or on NVMe"));
-  search_result_free(p->found);
+  g_clear_pointer(&p->found, search_result_free);
   p->found = g_steal_pointer(&found);
+  return TRUE;
 }
 
 /* The plan that is recommended, then the others by their value. */
@@ -203,21 +208,31 @@ static void set_results(Planning *p, int top)
   }
 }
 
-/* The best plans of the space, or of that with states on the host. */
+static void say_search(const Planning *p, const PlanOptions *o)
+{
+  if (o->verbose)
+    g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
+               (g_get_monotonic_time() - p->watch.began) / 1e6, p->found->space, p->found->simulated);
+}
+
+/* The best plans of the space, or of that with states on the host: of that first where the former is known to hold none. */
 static gboolean find_plans(Planning *p, const PlanOptions *o, SearchOptions *options, GError **error)
 {
   if (o->certificate)
     watch_certify(&p->watch, p->cluster->memory_margin);
   watch_join(&p->watch, options);
-  p->found = search(p->model, p->cluster, options, error);
-  if (!p->found)
-    return FALSE;
-  planning_unwritten(p, g_steal_pointer(&p->found->unkept));
-  if (o->verbose)
-    g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
-               (g_get_monotonic_time() - p->watch.began) / 1e6, p->found->space, p->found->simulated);
-  if (p->found->best->len == 0)
-    search_on_host(p, options);
+  gboolean goes = may_go_to_host(options), tried = goes && !search_states_fit(p->model, p->cluster, options);
+  if (!tried || !search_on_host(p, options)) {
+    p->found = search(p->model, p->cluster, options, error);
+    if (!p->found)
+      return FALSE;
+    planning_unwritten(p, g_steal_pointer(&p->found->unkept));
+    say_search(p, o);
+    if (goes && !tried && p->found->best->len == 0 && !p->found->halted)
+      search_on_host(p, options);
+  } else {
+    say_search(p, o);
+  }
   if (p->found->halted)
     watch_say(&p->watch, p->found);
   write_certificate(p, o->certificate);

@@ -185,6 +185,10 @@ typedef struct {
 
 /* NULL and an error only where a journal cannot be opened. */
 SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options, GError **error);
+
+/* FALSE if no plan of the space, nor any that refine tries, fits by what becomes of its states alone: the search would
+ * find nothing. TRUE where some may, as soon as that is seen, or where options.stop was heard. */
+gboolean search_states_fit(const Model *model, const Cluster *cluster, const SearchOptions *options);
 void search_result_free(SearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SearchResult, search_result_free)
 
