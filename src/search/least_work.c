@@ -28,17 +28,12 @@ static Least least_of(const Schedule *s)
   return s->placement != PLACE_LOOP || s->split ? LEAST_COMPUTE : s->recompute ? LEAST_BACKWARD : LEAST_WHOLE;
 }
 
-/* Layers that have an entry: all, those between the first and the last, blocks, others than embeddings. */
-typedef struct {
-  int all, inner, blocks, working;
-} Uses;
-
-static Uses *uses_of(const Model *model, const LeastLayers *layers)
+LayerUses *layer_uses(const Model *model, int n, gboolean by_layer)
 {
-  Uses *uses = g_new0(Uses, layers->n);
+  LayerUses *uses = g_new0(LayerUses, n);
 
   for (int i = 0; i < model->n_layers; i++) {
-    Uses *u = &uses[layers->by_layer ? i : model->layers[i]];
+    LayerUses *u = &uses[by_layer ? i : model->layers[i]];
     u->all++;
     u->inner += i > 0 && i < model->n_layers - 1;
     u->blocks += i >= 1 && i <= model->blocks;
@@ -48,14 +43,14 @@ static Uses *uses_of(const Model *model, const LeastLayers *layers)
 }
 
 /* Weights under which the whole model takes as long on each node type; their mean over the devices is 1. */
-static void balance_types(const LeastLayers *layers, const Uses *uses, const Cluster *cluster, double *weights)
+static void balance_types(const LeastLayers *layers, const Cluster *cluster, double *weights)
 {
   double rates = 0;
 
   for (int type = 0; type < cluster->n_types; type++) {
     double all_s = 0;
     for (int i = 0; i < layers->n; i++)
-      all_s += uses[i].all * layers->layers[type * layers->n + i].seconds[LEAST_WHOLE];
+      all_s += layers->uses[i].all * layers->layers[type * layers->n + i].seconds[LEAST_WHOLE];
     weights[type] = 1 / all_s;
     rates += cluster->types[type]->devices / (double)cluster->devices / all_s;
   }
@@ -64,7 +59,7 @@ static void balance_types(const LeastLayers *layers, const Uses *uses, const Clu
 }
 
 /* Adds the layers that have an entry, of which each type's price is `stride` behind the one before. */
-static void add_entry(LeastWork *work, const Uses *uses, const LeastLayer *first, int stride, int types,
+static void add_entry(LeastWork *work, const LayerUses *uses, const LeastLayer *first, int stride, int types,
                       const double *weights)
 {
   double saved = INFINITY;
@@ -93,29 +88,29 @@ static void add_entry(LeastWork *work, const Uses *uses, const LeastLayer *first
     work->block_s = MIN(work->block_s, first->seconds[LEAST_WHOLE]);
 }
 
-LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluster *cluster)
+LeastWork least_work(const LeastLayers *layers, const Cluster *cluster)
 {
   int types = MAX(cluster->n_types, 1);
   LeastWork work = { .block_s = cluster->n_types ? 0 : INFINITY, .working_bytes = INFINITY };
-  g_autofree Uses *uses = uses_of(model, layers);
   double weights[NODE_TYPES_MAX] = { 1 };
 
   if (cluster->n_types > 0)
-    balance_types(layers, uses, cluster, weights);
+    balance_types(layers, cluster, weights);
   for (int i = 0; i < layers->n; i++)
-    if (uses[i].all > 0)
-      add_entry(&work, &uses[i], &layers->layers[i], layers->n, types, weights);
+    if (layers->uses[i].all > 0)
+      add_entry(&work, &layers->uses[i], &layers->layers[i], layers->n, types, weights);
   return work;
 }
 
 LeastWork least_work_of(const Model *model, const PriceTable *prices, const Cluster *cluster)
 {
   g_autofree LeastLayer *list = g_new(LeastLayer, prices->n_types * prices->n);
-  const LeastLayers layers = { list, prices->n, prices->by_layer };
+  g_autofree LayerUses *uses = layer_uses(model, prices->n, prices->by_layer);
+  const LeastLayers layers = { list, uses, prices->n };
 
   for (int i = 0; i < prices->n_types * prices->n; i++)
     list[i] = least_layer(&prices->layers[i], FALSE);
-  return least_work(model, &layers, cluster);
+  return least_work(&layers, cluster);
 }
 
 double least_step_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape)

@@ -27,11 +27,22 @@ typedef struct {
 /* With a host that is never waited for, if `unhosted`: no pass takes less whatever part of its ops a graph records. */
 LeastLayer least_layer(const LayerPrice *price, gboolean unhosted);
 
-/* Of all layers, as a PriceTable has them: an entry is a spec of the model, or a layer. */
+/* Layers of the model that have an entry of a PriceTable, which is a spec of it, or a layer. */
+typedef struct {
+  int all;
+  int inner;   /* between the first and the last */
+  int blocks;
+  int working; /* others than embeddings */
+} LayerUses;
+
+/* Of each of n entries; owned by the caller. */
+LayerUses *layer_uses(const Model *model, int n, gboolean by_layer);
+
+/* Of all layers, as a PriceTable has them. */
 typedef struct {
   const LeastLayer *layers; /* [node type][entry] */
+  const LayerUses *uses;    /* [entry] */
   int n;
-  gboolean by_layer;
 } LeastLayers;
 
 typedef struct {
@@ -42,7 +53,7 @@ typedef struct {
   Frozen frozen[2];
 } LeastWork;
 
-LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluster *cluster);
+LeastWork least_work(const LeastLayers *layers, const Cluster *cluster);
 LeastWork least_work_of(const Model *model, const PriceTable *prices, const Cluster *cluster);
 
 /*

@@ -61,6 +61,7 @@ struct PriceCache {
   OpTimes *times;
   KnownWork *works; /* that were priced last: [node type][spec][work_place()], plans often differ in recomputation only */
   int n_works;      /* the model and the cluster may be gone when they are freed */
+  LayerUses *uses;  /* [spec] */
   LeastLayer *room; /* [node type][spec]: of a LeastWork that is made */
   GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
   GHashTable *freely; /* the same of a mixed cluster, to splits that need not fit */
@@ -136,6 +137,7 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->times = op_times_new();
   cache->n_works = MAX(cluster->n_types, 1) * model->n_specs * WORKS;
   cache->works = g_new0(KnownWork, cache->n_works);
+  cache->uses = layer_uses(model, model->n_specs, FALSE);
   cache->room = g_new(LeastLayer, cache->n_works / WORKS);
   cache->priced = g_hash_table_new_full(passes_hash, passes_equal, priced_free, NULL);
   for (int i = 0; i < 2; i++)
@@ -159,6 +161,7 @@ void price_cache_free(PriceCache *cache)
   for (int i = 0; i < cache->n_works; i++)
     known_work_clear(&cache->works[i]);
   g_free(cache->works);
+  g_free(cache->uses);
   g_free(cache->room);
   op_times_free(cache->times);
   g_free(cache);
@@ -291,7 +294,7 @@ LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolea
     memcpy(&known->passes, passes, sizeof *passes);
     for (int i = 0; i < n * MAX(cache->cluster->n_types, 1); i++)
       cache->room[i] = least_layer(find_layer(cache, passes, i), unhosted);
-    known->work = least_work(cache->model, &(LeastLayers) { cache->room, n, FALSE }, cache->cluster);
+    known->work = least_work(&(LeastLayers) { cache->room, cache->uses, n }, cache->cluster);
     cache->table_bytes += sizeof *known;
     g_hash_table_add(table, known);
   }
