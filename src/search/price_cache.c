@@ -239,20 +239,26 @@ static void fill_layer_key(LayerKey *key, const PassLayout *passes, const LayerS
     key->passes.ends_meet = key->passes.spread_vocabulary = FALSE;
 }
 
+static const LayerPrice *find_layer_of(PriceCache *cache, const PassLayout *passes, const LayerKey *key)
+{
+  KnownLayer *known = g_hash_table_lookup(cache->layers, key);
+
+  if (!known) {
+    known = g_new(KnownLayer, 1);
+    memcpy(&known->key, key, sizeof *key);
+    new_layer(cache, passes, (int)key->at, &known->price);
+    cache->layer_bytes += sizeof *known;
+    g_hash_table_add(cache->layers, known);
+  }
+  return &known->price;
+}
+
 static const LayerPrice *find_layer(PriceCache *cache, const PassLayout *passes, int at)
 {
   LayerKey key;
 
   fill_layer_key(&key, passes, &cache->model->specs[at % cache->model->n_specs], at);
-  KnownLayer *known = g_hash_table_lookup(cache->layers, &key);
-  if (!known) {
-    known = g_new(KnownLayer, 1);
-    memcpy(&known->key, &key, sizeof key);
-    new_layer(cache, passes, at, &known->price);
-    cache->layer_bytes += sizeof *known;
-    g_hash_table_add(cache->layers, known);
-  }
-  return &known->price;
+  return find_layer_of(cache, passes, &key);
 }
 
 /* PriceSpecFunc of a cache. */
@@ -387,8 +393,12 @@ static gboolean each_layer(PriceCache *cache, const PassLayout *passes, const Pa
   gboolean all = TRUE;
 
   for (int i = 0; i < cache->n_works / WORKS && all; i++) {
-    const LayerPrice *a = find_layer(cache, passes, i), *b = find_layer(cache, other, i);
-    all = a == b || no_better(a, b);
+    const LayerSpec *spec = &cache->model->specs[i % cache->model->n_specs];
+    LayerKey own, theirs;
+    fill_layer_key(&own, passes, spec, i);
+    fill_layer_key(&theirs, other, spec, i);
+    all = layer_equal(&own, &theirs) ||
+          no_better(find_layer_of(cache, passes, &own), find_layer_of(cache, other, &theirs));
   }
   return all;
 }
