@@ -197,6 +197,11 @@ START_TEST(torchtitan_batch_and_stages)
   has(&c, "torchtitan", "# - precision: fp8: it mixes precisions through FSDP");
   has_not(&c, "torchtitan", "float8");
   case_clear(&c);
+  c = llama_8b_sharded();
+  plan_set_format(&c.plan, DTYPE_FP8);
+  c.plan.fp8_recipe = FP8_TENSORWISE; /* the output layer stays in 16 bits */
+  has(&c, "torchtitan", "[quantize.linear.float8]\nrecipe_name = \"tensorwise\"\nfilter_fqns = [\"output\"]\n");
+  case_clear(&c);
 }
 END_TEST
 

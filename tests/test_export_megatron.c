@@ -527,6 +527,16 @@ START_TEST(megatron_recipes)
   has_not(&c, "megatron", "--reuse-grad-buf");
   case_clear(&c);
   c = case_new("llama-3.1-8b", "hgx-b200", 64);
+  plan_set_format(&c.plan, DTYPE_FP8);
+  c.plan.fp8_recipe = FP8_MXFP8;
+  c.plan.param_gather = GATHER_NARROW;
+  c.plan.zero = 1;
+  has(&c, "megatron", "--fp8-param-gather --reuse-grad-buf-for-mxfp8-param-ag");
+  c.plan.zero = 3; /* FSDP gathers what it keeps */
+  has(&c, "megatron", "--fp8-param-gather");
+  has_not(&c, "megatron", "--reuse-grad-buf");
+  case_clear(&c);
+  c = case_new("llama-3.1-8b", "hgx-b200", 64);
   plan_set_format(&c.plan, DTYPE_FP4);
   test_text(lost(&c, "bridge"), "");
   has(&c, "bridge", "mixed_precision: bf16_with_nvfp4_mixed\n");

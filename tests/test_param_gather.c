@@ -2,6 +2,7 @@
 #include "main.h"
 #include "planned.h"
 
+#include "import/launch.h"
 #include "plan/keys.h"
 #include "search/search.h"
 
@@ -48,7 +49,7 @@ START_TEST(megatron_keeps_what_it_gathers)
 }
 END_TEST
 
-/* A distributed optimizer of mxfp8 gathers 16 bits and casts behind; FSDP gathers what it keeps. */
+/* A distributed optimizer of mxfp8 gathers 16 bits and casts behind; FSDP keeps both layouts divided, and gathers one. */
 START_TEST(mxfp8_is_cast_behind)
 {
   const double mx = 1 + 1.0 / 32;
@@ -60,7 +61,7 @@ START_TEST(mxfp8_is_cast_behind)
     plan_set_format(&f.plan, DTYPE_FP8);
     f.plan.fp8_recipe = FP8_MXFP8;
     f.plan.zero = zero;
-    check_bytes(&f, GATHER_NARROW, zero < 3 ? 1 + mx : 1 / 8.0, zero < 3 ? 2 : mx);
+    check_bytes(&f, GATHER_NARROW, zero < 3 ? 1 + mx : 2 * mx / 8, zero < 3 ? 2 : mx);
     planned_clear(&f);
   }
 }
@@ -133,6 +134,9 @@ START_TEST(ends_stay_in_16_bits)
 }
 END_TEST
 
+#define WRITER "plan: fp8_param_gather: true: expected an optimizer of Adam's kind with states in fp32, which alone writes " \
+               "such weights"
+
 START_TEST(rules)
 {
   Planned f;
@@ -148,6 +152,13 @@ START_TEST(rules)
   planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected false where the optimizer is offloaded, "
                                      "unless fp8_recipe is delayed");
   f.plan.offload.optimizer = STORE_DEVICE;
+  planned_accept(&f);
+  f.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
+  planned_refuse(&f, RULE_PRECISION, WRITER);
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  planned_refuse(&f, RULE_PRECISION, WRITER);
+  f.plan.optimizer = optimizer_default();
   f.plan.fp8_recipe = FP8_NONE;
   plan_set_format(&f.plan, DTYPE_BF16);
   planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: expected nothing under precision bf16");
@@ -156,6 +167,12 @@ START_TEST(rules)
   f.plan.param_gather = GATHER_NARROW;
   planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected zero_stage 3, it is 2");
   f.plan.zero = 3;
+  f.plan.param_gather = GATHER_USUAL;
+  ck_assert(STATES(&f.plan)[0].gathers_narrow && !STATES(&f.plan)[1].gathers_narrow); /* experts are no linear layers */
+  f.plan.optimizer.name = OPTIMIZER_MUON; /* of no matter where weights are kept in 16 bits */
+  ck_assert(plan_gathers_narrow(&f.plan));
+  f.plan.optimizer = optimizer_default();
+  f.plan.param_gather = GATHER_NARROW;
   f.plan.fp8_recipe = FP8_ROWWISE;
   planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected false, torchtitan gathers in 16 bits under "
                                      "rowwise");
@@ -178,6 +195,11 @@ START_TEST(frameworks_have_their_recipes)
     ck_assert_uint_eq(f->param_gathers_usual, cases[i].usual);
     ck_assert_uint_eq(f->param_gathers_usual & ~f->param_gathers, 0);
   }
+  const char *const without[] = { "megatron-2023", "megatron-2024", "megatron-core-2024", "tdp-run", "deepspeed" };
+  for (gsize i = 0; i < G_N_ELEMENTS(without); i++) {
+    g_autoptr(Framework) f = fixture_framework(without[i]);
+    ck_assert_uint_eq(f->param_gathers, 0);
+  }
 }
 END_TEST
 
@@ -197,6 +219,31 @@ START_TEST(older_files_mean_the_same)
   }
   g_unlink(path);
   g_rmdir(folder);
+}
+END_TEST
+
+/* States that lack it are found with it: Muon's, and those of an optimizer on the host under current scales. */
+START_TEST(searches_leave_it_where_it_cannot_be)
+{
+  g_autoptr(Model) model = fixture_model(4, 1024, 16, 512, 1024);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core-2026");
+
+  for (int muon = 0; muon < 2; muon++) {
+    Plan base = plan_default(model, framework);
+    SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+    base.gpus = base.global_batch = 8;
+    plan_set_format(&base, DTYPE_FP8);
+    base.fp8_recipe = FP8_CURRENT;
+    base.optimizer.name = muon ? OPTIMIZER_MUON : OPTIMIZER_ADAM;
+    options.fixed.value[KEY_OFFLOAD] = !muon;
+    options.fixed.value[KEY_ZERO] = 1;
+    g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(r->best->len, 1);
+    const Plan *found = &g_array_index(r->best, Found, 0).plan;
+    ck_assert_int_eq(plan_check(found, model, cluster, NULL), RULE_NONE);
+    ck_assert(!plan_gathers_narrow(found));
+  }
 }
 END_TEST
 
@@ -232,5 +279,34 @@ START_TEST(searches_turn_it_on)
 }
 END_TEST
 
+/* What torchtitan's sections of both names mean. */
+START_TEST(files_of_the_tools_are_read)
+{
+  static const struct {
+    const char *own, *has, *has_not;
+  } cases[] = {
+    { "[\"quantize.linear.float8\"]\n", "\"fp8_param_gather\": false", "fp8_recipe" },
+    { "[\"quantize.linear.float8\"]\n[quantize.linear.float8]\n"
+      "enable_fsdp_float8_all_gather = true\n", "\"precision\": \"fp8\"", "fp8_param_gather" },
+    { "[\"float8\"]\n[float8]\nenable_fsdp_float8_all_gather = true\n",
+      "\"precision\": \"fp8\"", "fp8_param_gather" },
+    { "[\"float8\"]\n[float8]\nrecipe_name = \"rowwise\"\n", "\"fp8_recipe\": \"rowwise\"",
+      "fp8_param_gather" },
+    { "[\"quantize.linear.mx\"]\n", "\"fp8_recipe\": \"mxfp8\"", "fp8_param_gather" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("[training]\nlocal_batch_size = 1\nseq_len = 8192\n[parallelism]\n"
+                                            "tensor_parallel_degree = 1\n[model]\nname = \"llama3\"\n"
+                                            "flavor = \"8B\"\nconverters = %s", cases[i].own);
+    g_autoptr(Launch) l = launch_read(text, "run.toml", &(LaunchOptions) { 8 }, NULL);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_msg(strstr(l->plan, cases[i].has) != NULL, "no %s in %s", cases[i].has, l->plan);
+    ck_assert_msg(!strstr(l->plan, cases[i].has_not), "%s in %s", cases[i].has_not, l->plan);
+  }
+}
+END_TEST
+
 TEST_MAIN("param gather", megatron_keeps_what_it_gathers, mxfp8_is_cast_behind, torchtitan_gathers_alone, ends_stay_in_16_bits, rules,
-      frameworks_have_their_recipes, older_files_mean_the_same, searches_turn_it_on)
+      frameworks_have_their_recipes, older_files_mean_the_same, files_of_the_tools_are_read,
+          searches_leave_it_where_it_cannot_be, searches_turn_it_on)

@@ -48,7 +48,8 @@ static void put_recipe(const Export *e, GString *text)
     g_string_append(text, "enable_fsdp_float8_all_gather = true\nprecompute_float8_dynamic_scale_for_fsdp = true\n");
   else
     g_string_append_printf(text, "recipe_name = \"%s\"\n", recipes[f->recipe].recipe);
-  g_string_append(text, "filter_fqns = [\"output\"]\n");
+  g_string_append_printf(text, "filter_fqns = [\"output\"%s]\n",
+                         model_has_experts(e->model) ? ", \"router.gate\"" : "");
 }
 
 static void put_model(Export *e, GString *text)

@@ -53,7 +53,7 @@ static const Group groups[] = {
       "first_last_layers_bf16", "num_layers_at_*_in_bf16", "rope_type", "softmax_type",
       "accumulate_allreduce_grads_in_fp32", "make_vocab_size_divisible_by", "glu_linear_offset",
       "activation_func_clamp_value", "enable_gpt_oss", "openai_gelu", "onnx_safe",
-      "reuse_grad_buf_for_mxfp8_param_ag", "use_mcore_models", "use_legacy_models", "transformer_impl", "batch_p2p*",
+      "use_mcore_models", "use_legacy_models", "transformer_impl", "batch_p2p*",
       "deterministic_mode", NULL } },
   { FLAG_BEYOND, "parameters of routers, too few to count",
     { "moe_shared_expert_gate", "moe_router_score_function", "moe_router_enable_expert_bias", NULL } },

@@ -366,6 +366,7 @@ static void put_formats(Reading *r, JsonWriter *w)
   for (gsize i = 0; i < G_N_ELEMENTS(recipes) && *fp8 && !*fp4; i++)
     if (g_str_equal(recipes[i][0], *recipe ? recipe : "delayed"))
       json_put_string(w, "fp8_recipe", recipes[i][1]);
+  reading_flag(r, "reuse_grad_buf_for_mxfp8_param_ag"); /* what goes with it of mxfp8 */
   if (reading_flag(r, "fp8_param_gather") && *fp8 && !*fp4)
     json_put_bool(w, "fp8_param_gather", TRUE);
 }

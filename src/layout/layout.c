@@ -196,6 +196,7 @@ static void init_states(StateLayout states[2], const Plan *p)
   states[1].stride = etp * p->ep;
   states[1].replicas = plan_expert_replicas(p);
   states[1].shards = states[1].replicas / states[1].copies;
+  states[1].gathers_narrow &= p->framework->fp8_primary; /* torchao's are linear layers alone, experts are none */
   states[1].sharding.secondary = (gint64)p->sharding.secondary * p->tp / states[1].stride;
   set_rules(&states[0], p);
   set_rules(&states[1], p);

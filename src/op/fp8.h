@@ -43,7 +43,7 @@ typedef struct {
   double held_bytes;     /* for a weight beside the 16-bit one */
   double tensor_kernels; /* of casting one of several tensors; 0 = all in one */
   gboolean cast_behind;  /* a distributed optimizer gathers 16 bits of what it keeps in the format (Megatron-LM's
-                            param_and_grad_buffer.py, of mxfp8), FSDP the format */
+                            param_and_grad_buffer.py, of mxfp8); FSDP gathers the format, and keeps both layouts divided */
 } Fp8Work;
 
 /* Of narrow products. */

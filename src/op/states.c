@@ -59,7 +59,10 @@ double op_kept_bytes(const StateLayout *s, double params, double narrow)
 {
   double wide = dtype_bytes[s->formats.precision];
 
-  return params * wide + (is_primary(s) ? narrow * (dtype_bytes[DTYPE_FP8] - wide) : 0);
+  if (!is_primary(s))
+    return params * wide;
+  const Fp8Work *w = fp8_work(&s->formats);
+  return params * wide + narrow * ((w->cast_behind && s->zero >= 3 ? w->held_bytes : dtype_bytes[DTYPE_FP8]) - wide);
 }
 
 double op_gathered_bytes(const StateLayout *s, double params, double narrow)

@@ -108,11 +108,14 @@ static gboolean no_narrow_gather(const Plan *p, GError **error)
   if (!(f->param_gathers >> recipe & 1))
     return broken(error, "fp8_param_gather: true: expected false, %s gathers in 16 bits under %s", f->name,
                   fp8_recipe_names[recipe]);
-  if (p->offload.optimizer && p->zero > 0)
+  if (!f->fp8_primary || p->zero == 0)
+    return broken(error, "fp8_param_gather: true: expected zero_stage %s, it is %d", f->fp8_primary ? "1 or more" : "3",
+                  p->zero);
+  if (p->offload.optimizer)
     return broken(error, "fp8_param_gather: true: expected false where the optimizer is offloaded, unless fp8_recipe is "
                   "delayed");
-  return broken(error, "fp8_param_gather: true: expected zero_stage %s, it is %d", f->fp8_primary ? "1 or more" : "3",
-                p->zero);
+  return broken(error, "fp8_param_gather: true: expected an optimizer of Adam's kind with states in fp32, which alone "
+                "writes such weights");
 }
 
 static gboolean check_recipe(const Subject *s, GError **error)

@@ -117,8 +117,8 @@ gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GEr
 
 gboolean write_param_gather(const Plan *p, JsonWriter *w)
 {
-  if (p->param_gather != GATHER_USUAL)
-    json_put_bool(w, "fp8_param_gather", p->param_gather == GATHER_NARROW);
+  if (plan_can_gather_narrow(p))
+    json_put_bool(w, "fp8_param_gather", plan_gathers_narrow(p));
   return TRUE;
 }
 

@@ -110,13 +110,22 @@ static void label_degrees(const Plan *p, GString *s)
 static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as CUDA graphs",
                                                        ", step as one CUDA graph" };
 
+/* Whether the optimizer writes weights in 8 bits: Megatron-LM's distributed one of whole fp32 masters, on the host only
+ * with delayed scales (megatron/training/arguments.py, core/optimizer/distrib_optimizer.py). */
+static gboolean writes_narrow(const Plan *p)
+{
+  gboolean whole = !optimizer_kind(&p->optimizer)->orthogonal && !optimizer_has_formats(&p->optimizer) &&
+                   !p->optimizer.remainders;
+
+  return p->zero >= 1 && whole && (!p->offload.optimizer || plan_recipe(p) == FP8_DELAYED);
+}
+
 gboolean plan_can_gather_narrow(const Plan *p)
 {
   const Framework *f = p->framework;
-  int least = f->fp8_primary ? 1 : 3; /* the stage whose ranks gather what they keep */
 
-  return p->products == PRODUCTS_FP8 && f->param_gathers >> plan_recipe(p) & 1 && p->zero >= least &&
-         (!p->offload.optimizer || !f->fp8_primary || plan_recipe(p) == FP8_DELAYED);
+  return p->products == PRODUCTS_FP8 && f->param_gathers >> plan_recipe(p) & 1 &&
+         (f->fp8_primary ? writes_narrow(p) : p->zero == 3);
 }
 
 gboolean plan_gathers_narrow(const Plan *p)
@@ -150,7 +159,7 @@ char *plan_label(const Plan *p)
     if ((*key)->shorter && !plan_key_is_usual(*key, p))
       g_string_append_printf(s, ", %s", (*key)->shorter);
   label_overlaps(p, s);
-  g_string_append(s, p->param_gather == GATHER_NARROW ? ", fp8_param_gather" : "");
+  g_string_append(s, plan_gathers_narrow(p) ? ", fp8_param_gather" : "");
   g_string_append(s, p->overlap.exchange ? ", exchange of tokens overlapped" : "");
   g_string_append(s, graph_labels[p->graph]);
   return g_string_free(s, FALSE);
@@ -214,5 +223,5 @@ int plan_mechanisms(const Plan *p)
          (p->recompute != RECOMPUTE_NONE) + recompute_counts(&p->scope) + 2 * offload_any(&p->offload) +
          (p->split.stages > 0) + (p->strategies.n > 0) + narrows_states(&p->optimizer) + p->pipeline_inner +
          (p->shard_group > 0) + (o->secondary > 0) + (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) +
-         p->overlap.exchange + (p->param_gather == GATHER_NARROW) + switches;
+         p->overlap.exchange + plan_gathers_narrow(p) + switches;
 }

@@ -103,8 +103,8 @@ static inline Fp8Recipe plan_recipe(const Plan *p)
 }
 
 /* Whether ranks could gather the weights of narrow products in their format: in fp8, by a recipe that the framework
- * does it under (Framework.param_gathers), where ranks gather weights at all; where weights are kept so, too
- * (fp8_primary), an optimizer on the host updates those of delayed scales alone (Megatron-LM's arguments.py). */
+ * does it under (Framework.param_gathers), and under ZeRO-3; where weights are kept so, too (fp8_primary), from ZeRO-1 on
+ * by an optimizer that writes them so: Adam's kinds with whole fp32 main weights, on the host with delayed scales alone. */
 gboolean plan_can_gather_narrow(const Plan *plan);
 
 /* Whether they do: as the plan says, or as its framework does by default. */
