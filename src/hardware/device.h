@@ -143,6 +143,13 @@ typedef struct {
   Kernels kernels;
 } Device;
 
+/* Whether its matrix units scale blocks of 8-bit values, as mxfp8 has them, and take either factor of such a product by
+ * rows or columns: those that multiply in fp4 (NVIDIA's Blackwell; nvte_is_non_tn_fp8_gemm_supported). */
+static inline gboolean device_scales_blocks(const Device *device)
+{
+  return device->peak_flops_per_s[DTYPE_FP4] > 0;
+}
+
 /* The kernel that runs where `asked` is: itself, but on a device whose curves are of memory-efficient attention alone
  * (Volta, Turing: FlashAttention-2 needs compute capability 8.0) `otherwise`. */
 AttentionKernel device_attention(const Device *device, AttentionKernel asked, AttentionKernel otherwise);

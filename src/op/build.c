@@ -2,6 +2,8 @@
 
 #include "op/fp8.h"
 
+#define SCALE_BYTES 4 /* fp32 */
+
 static void add_forward(Build *b, Op op)
 {
   op.pass = PASS_FORWARD;
@@ -212,10 +214,27 @@ static double activation_bytes(const Build *b)
   return b->tokens * b->hidden * b->bytes;
 }
 
-/* Rows that are gathered for a product travel in its format. */
+/* Bytes of rows that are gathered for a product: they travel in its format. */
 static double gathered_bytes(const Build *b, const Linear *l)
 {
   return activation_bytes(b) * (is_narrow(b, l) ? fp8_work(&b->passes->formats)->value_bytes / b->bytes : 1);
+}
+
+/* Of gradients of outputs, which both backward products read: with scales of blocks rows and columns travel apart. */
+static double gathered_gradient_bytes(const Build *b, const Linear *l)
+{
+  return gathered_bytes(b, l) * (is_narrow(b, l) && fp8_work(&b->passes->formats)->block_scales ? 2 : 1);
+}
+
+/* Whether ranks gather what a product reads, forward, and of its output's gradient. */
+static gboolean gathers_input(const Build *b, const Linear *l)
+{
+  return l->split == LINEAR_COLUMN && b->passes->sequence_parallel && b->tp > 1 && !l->no_gather;
+}
+
+static gboolean gathers_gradient(const Build *b, const Linear *l)
+{
+  return l->split == LINEAR_ROW && b->passes->sequence_parallel && b->tp > 1 && !l->no_reduce;
 }
 
 static gboolean is_looped(const Build *b, const Linear *l);
@@ -230,13 +249,30 @@ static Op product(const Build *b, const Linear *l, Pass pass, double m, double n
   return op;
 }
 
-/* Bytes of casting a product's input, and of its weights if every pass does. */
+/* Whether rows that were gathered in the format have their columns made behind it. */
+static gboolean transposes(const Build *b, const Linear *l)
+{
+  return is_narrow(b, l) && fp8_work(&b->passes->formats)->value_bytes < b->bytes &&
+         !fp8_work(&b->passes->formats)->block_scales && !b->narrow_columns;
+}
+
+/* Bytes of casting so many values, `each` a value: those that are gathered in the format are cast before, each rank's own,
+ * and their columns are made behind it or come along. */
+static double cast_bytes(const Build *b, const Linear *l, double each, double values, gboolean gathered)
+{
+  if (!gathered || fp8_work(&b->passes->formats)->value_bytes >= b->bytes)
+    return each * values;
+  return MAX(0, each - (transposes(b, l) ? 1 : 0)) * values / b->tp;
+}
+
+/* Of a product's input, and of its weights if every pass does. */
 static double cast_in_bytes(const Build *b, const Linear *l)
 {
   const Fp8Work *w = fp8_work(&b->passes->formats);
   double weights = w->each_pass ? w->weight_bytes * l->in * l->out : 0;
+  double each = l->unmade || l->apart ? w->cast_bytes : w->made_bytes;
 
-  return ((l->unmade || l->apart ? w->cast_bytes : w->made_bytes) * l->rows * l->in + weights) * l->batch;
+  return (cast_bytes(b, l, each, l->rows * l->in, gathers_input(b, l)) + weights) * l->batch;
 }
 
 gboolean build_groups(const Build *b)
@@ -264,13 +300,27 @@ static void cast_forward(Build *b, const Linear *l)
     add_forward(b, stream("cast", PASS_FORWARD, bytes, cast_kernels(b, l)));
 }
 
+/* The scale of a tensor whose rows lie on several ranks is by the largest value of all. */
+static gboolean meets_for_scale(const Build *b, const Linear *l)
+{
+  return is_narrow(b, l) && fp8_work(&b->passes->formats)->shared_scale;
+}
+
+static void transpose_gathered(Build *b, const Linear *l, double width, Pass pass)
+{
+  if (transposes(b, l))
+    add_backward(b, stream("transpose", pass, 2 * l->rows * width * l->batch, 1));
+}
+
 static void cast_backward(Build *b, const Linear *l)
 {
   const Fp8Work *w = is_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;
   double weights = w && w->each_pass ? w->weight_bytes * l->in * l->out : 0;
 
   if (w)
-    add_backward(b, stream("cast gradient", PASS_INPUT, (w->cast_bytes * l->rows * l->out + weights) * l->batch,
+    add_backward(b, stream("cast gradient", PASS_INPUT,
+                           (cast_bytes(b, l, w->cast_bytes, l->rows * l->out, gathers_gradient(b, l)) + weights) *
+                             l->batch,
                            cast_kernels(b, l)));
   if (w && w->rescale_bytes > 0)
     add_backward(b, stream("scale gradients", PASS_INPUT,
@@ -311,14 +361,19 @@ static void copy_rows_backward(Build *b, double bytes, Pass pass)
  * row-parallel one (Korthikanti et al. 2022, section 4.2). */
 static void linear_forward(Build *b, const Linear *l)
 {
-  gboolean sp = b->passes->sequence_parallel;
   Op op = product(b, l, PASS_FORWARD, l->rows, l->out, l->in);
+  gboolean gathers = gathers_input(b, l), early = gathers && is_narrow(b, l) && gathered_bytes(b, l) < activation_bytes(b);
 
-  if (l->split == LINEAR_COLUMN && sp && !l->no_gather) {
+  if (gathers && meets_for_scale(b, l))
+    build_forward_collective(b, "largest value", COLLECTIVE_ALL_REDUCE, SCALE_BYTES);
+  if (early)
+    cast_forward(b, l);
+  if (gathers) {
     build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l));
     copy_rows_forward(b, gathered_bytes(b, l));
   }
-  cast_forward(b, l);
+  if (!early)
+    cast_forward(b, l);
   op.saved_bytes = input_saved(b, l);
   add_forward(b, op);
   if (l->bias && b->passes->framework->separate_bias)
@@ -352,7 +407,8 @@ static void accumulate(Build *b, const Linear *l, Op *product)
 
 static void linear_backward(Build *b, const Linear *l)
 {
-  gboolean sp = b->passes->sequence_parallel, overlaps = !b->frozen; /* with its weights' gradient */
+  gboolean overlaps = !b->frozen; /* with its weights' gradient */
+  gboolean early = is_narrow(b, l) && gathered_bytes(b, l) < activation_bytes(b); /* gradients travel in the format */
   Op weight_gradient = product(b, l, PASS_WEIGHT, l->in, l->out, l->rows);
 
   /* reversed: what is added last runs first */
@@ -366,16 +422,23 @@ static void linear_backward(Build *b, const Linear *l)
   }
   if (!l->leaf)
     add_backward(b, product(b, l, PASS_INPUT, l->rows, l->in, l->out));
-  cast_backward(b, l);
-  if (l->split == LINEAR_COLUMN && sp && !l->no_gather) {
+  if (!gathers_gradient(b, l) || !early)
+    cast_backward(b, l);
+  if (gathers_input(b, l)) {
+    transpose_gathered(b, l, l->in, PASS_WEIGHT);
     copy_rows_backward(b, gathered_bytes(b, l), PASS_WEIGHT);
     build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT,
                               overlaps);
   }
-  if (l->split == LINEAR_ROW && sp && !l->no_reduce) {
-    copy_rows_backward(b, gathered_bytes(b, l), PASS_INPUT);
-    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_INPUT,
-                              FALSE);
+  if (gathers_gradient(b, l)) {
+    transpose_gathered(b, l, l->out, PASS_INPUT);
+    copy_rows_backward(b, gathered_gradient_bytes(b, l), PASS_INPUT);
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, gathered_gradient_bytes(b, l),
+                              PASS_INPUT, FALSE);
+    if (early)
+      cast_backward(b, l);
+    if (meets_for_scale(b, l))
+      build_backward_collective(b, "largest value", COLLECTIVE_ALL_REDUCE, SCALE_BYTES, PASS_INPUT, FALSE);
   }
 }
 

@@ -26,6 +26,12 @@
  * Bytes of a cast: read 16 bits, write 8 bits twice, as rows and as columns for
  * the weight gradient; with scales that is 1 + 1/32 bytes a value in mxfp8, 1 + 4/128 for activations by blocks,
  * 1/2 + 1/16 in nvfp4.
+ *
+ * Rows that tensor-parallel ranks gather under sequence parallelism are cast before, each rank's own (Transformer
+ * Engine's layernorm_linear.py and grad_output_preprocess; torchao's float8_tensor_parallel.py), unless they travel in 16
+ * bits (rowwise). With scales of whole tensors the ranks agree on the largest value first, but for delayed ones, and
+ * columns are made behind the gather, where products take no rows for them; with scales of blocks inputs travel as rows
+ * forward and as columns backward, gradients as both.
  */
 #ifndef TDP_OP_FP8_H
 #define TDP_OP_FP8_H
@@ -38,6 +44,9 @@ typedef struct {
   double weight_bytes; /* for a weight; once a step, or each pass */
   double rescale_bytes; /* for a value of an input's or weight's gradient, scaled by a kernel behind the product */
   gboolean each_pass;
+  gboolean block_scales; /* rows and columns have scales of their own: neither is made of the other */
+  gboolean shared_scale; /* a tensor whose rows tensor-parallel ranks divide is scaled by the largest value of all, for
+                            which they meet before each cast (Transformer Engine's amax_reduction_group) */
   gboolean keeps_narrow; /* inputs are kept for the weight gradient in the format */
   double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
   double held_bytes;     /* for a weight beside the 16-bit one */

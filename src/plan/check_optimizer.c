@@ -74,13 +74,12 @@ gboolean check_optimizer(const Subject *s, GError **error)
   return check_settings(s, error) && check_main_params(s, error);
 }
 
-/* Devices that multiply in fp4 are those that scale the blocks of mxfp8 in their matrix units (NVIDIA's Blackwell). */
 static gboolean scales_blocks(const Cluster *c)
 {
   for (int i = 0; i < c->n_types; i++)
-    if (c->types[i]->device.peak_flops_per_s[DTYPE_FP4] <= 0)
+    if (!device_scales_blocks(&c->types[i]->device))
       return FALSE;
-  return c->n_types > 0 || c->device.peak_flops_per_s[DTYPE_FP4] > 0;
+  return c->n_types > 0 || device_scales_blocks(&c->device);
 }
 
 /* Of fp8: "delayed, current or mxfp8". */

@@ -117,8 +117,10 @@ gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GEr
 
 gboolean write_param_gather(const Plan *p, JsonWriter *w)
 {
-  if (plan_can_gather_narrow(p))
-    json_put_bool(w, "fp8_param_gather", plan_gathers_narrow(p));
+  gboolean gathers = plan_gathers_narrow(p);
+
+  if (gathers || (p->param_gather != GATHER_USUAL && plan_can_gather_narrow(p)))
+    json_put_bool(w, "fp8_param_gather", gathers);
   return TRUE;
 }
 
