@@ -464,12 +464,12 @@ static Answer *largest_batch(const Asked *q)
 }
 
 const Question questions[] = {
-  { "fewest-gpus", "The fewest GPUs", fewest_gpus },
-  { "largest-model", "The largest model", largest_model, .deepens = TRUE },
+  { "fewest-gpus", "The fewest GPUs", fewest_gpus, .alike = TRUE },
+  { "largest-model", "The largest model", largest_model, .deepens = TRUE, .alike = TRUE },
   { "largest-batch", "The largest batch", largest_batch },
   { "largest-context", "The longest context", largest_context },
-  { "sensitivity", "What the hardware's numbers change", answer_sensitivity },
-  { "scaling", "More GPUs", answer_scaling },
+  { "sensitivity", "What the hardware's numbers change", answer_sensitivity, .alike = TRUE },
+  { "scaling", "More GPUs", answer_scaling, .alike = TRUE },
   { "jitter", "Steps that vary", answer_jitter, .operations = TRUE, .alike = TRUE },
   { "lost-nodes", "Nodes that are lost", answer_lost_nodes, .operations = TRUE, .alike = TRUE },
   { "training", "The whole training run", answer_training, TRUE, TRUE },

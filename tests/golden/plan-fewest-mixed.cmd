@@ -1,1 +1,0 @@
-echo '{"name": "mixed", "node_types": [{"name": "v100", "nodes": 1, "server": "dgx-1v"}, {"like": "dgx-a100-80gb", "name": "a100", "nodes": 2}]}' >"$TMP/mixed.json"; tdp-plan --model llama-30b --cluster "$TMP/mixed.json" --precision fp16 --global-batch 64 --seq 2048 --question fewest-gpus
