@@ -349,5 +349,24 @@ START_TEST(libraries)
 }
 END_TEST
 
+/* Products of CDNA run on matrix cores in fp32 too: 256 FLOPs a clock and compute unit, of bf16 so many times as many. */
+START_TEST(fp32_of_matrix_cores)
+{
+  static const struct {
+    const char *gpu;
+    double bf16;
+  } parts[] = { { "mi250x", 4 }, { "mi300x", 8 }, { "mi325x", 8 }, { "mi355x", 16 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
+    Device device;
+    ck_assert(device_load(parts[i].gpu, &device, NULL));
+    double fp32 = device.peak_flops_per_s[DTYPE_FP32];
+    ck_assert_double_eq_tol(device.peak_flops_per_s[DTYPE_BF16] / fp32, parts[i].bf16, 0.01);
+    device_clear(&device);
+  }
+}
+END_TEST
+
 TEST_MAIN("hardware_files", every_file_loads, paths_are_relative_to_the_file, servers_are_clusters, suggestions_work,
-          manual_puts_a_gpu_into_a_server, usual_servers, own_files_need_no_source, own_files_name_their_parts, libraries)
+          manual_puts_a_gpu_into_a_server, usual_servers, own_files_need_no_source, own_files_name_their_parts, libraries,
+          fp32_of_matrix_cores)
