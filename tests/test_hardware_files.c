@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/files.h"
+#include "cost/collective.h"
 #include "main.h"
 #include "whole.h"
 
@@ -349,6 +350,27 @@ START_TEST(libraries)
 }
 END_TEST
 
+static double all_gather_bus(const Cluster *cluster, int size, int stride)
+{
+  GroupShape group = group_shape(cluster, size, stride);
+  return collective_cost(cluster, COLLECTIVE_ALL_GATHER, 1e9, &group).bus_bytes_per_s;
+}
+
+/* Two dies of a package have four links of 50 GB/s, those of two packages one or two (Frontier User Guide). */
+START_TEST(dies_of_a_package)
+{
+  g_autoptr(Cluster) c = whole_load("mi250x");
+  double package = c->tiers[0].link.efficiency * 200e9, mesh = c->tiers[1].link.efficiency;
+
+  ck_assert_int_eq(c->tiers[0].devices, 2);
+  ck_assert_int_eq(c->tiers[1].devices, 8);
+  ck_assert_double_gt(all_gather_bus(c, 2, 1), 0.7 * package); /* with the copy of the own part */
+  ck_assert_double_le(all_gather_bus(c, 2, 1), package);
+  ck_assert_double_gt(all_gather_bus(c, 2, 2), 0.7 * mesh * 50e9);
+  ck_assert_double_lt(all_gather_bus(c, 2, 2), mesh * 100e9);
+}
+END_TEST
+
 /* Products of CDNA run on matrix cores in fp32 too: 256 FLOPs a clock and compute unit, of bf16 so many times as many. */
 START_TEST(fp32_of_matrix_cores)
 {
@@ -369,4 +391,4 @@ END_TEST
 
 TEST_MAIN("hardware_files", every_file_loads, paths_are_relative_to_the_file, servers_are_clusters, suggestions_work,
           manual_puts_a_gpu_into_a_server, usual_servers, own_files_need_no_source, own_files_name_their_parts, libraries,
-          fp32_of_matrix_cores)
+          dies_of_a_package, fp32_of_matrix_cores)
