@@ -261,6 +261,17 @@ gboolean cli_positive(const char *option, const char *text, double *out, GError 
   return FALSE;
 }
 
+gboolean cli_tokens(const char *option, const char *text, double *out, GError **error)
+{
+  if (!cli_positive(option, text, out, error))
+    return FALSE;
+  if (*out <= CLI_TOKENS_MAX)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected at most %gT tokens", option, text,
+              CLI_TOKENS_MAX / 1e12);
+  return FALSE;
+}
+
 gboolean cli_read_count(const char *option, const char *text, int kilo, int *out, GError **error)
 {
   double value;

@@ -46,6 +46,10 @@ gboolean cli_read_count(const char *option, const char *text, int kilo, int *out
 /* Reads a number above 0, which may end so with powers of a thousand (B too, for billions); NULL leaves 0. */
 gboolean cli_positive(const char *option, const char *text, double *out, GError **error);
 
+/* Tokens to train on, read likewise; more than all text there is are refused. */
+#define CLI_TOKENS_MAX 1e16
+gboolean cli_tokens(const char *option, const char *text, double *out, GError **error);
+
 /* bf16 where all devices have it, else fp16, else fp32. */
 DType cli_best_precision(const Cluster *cluster);
 

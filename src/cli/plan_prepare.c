@@ -64,7 +64,7 @@ static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
          (!o->pareto || read_pareto(p, o->pareto, error)) &&
          (!o->question || check_question(p, o->question, o->tokens, error)) &&
          check_spares(o, error) && cli_share("--memory-margin", o->memory_margin, &p->memory_margin, error) &&
-         cli_positive("--tokens", o->tokens, &p->tokens, error) &&
+         cli_tokens("--tokens", o->tokens, &p->tokens, error) &&
          cli_positive("--price", o->price, &p->price, error) &&
          cli_positive("--power-limit", o->power_limit, &p->power_limit_w, error) &&
          cli_positive("--deadline", o->deadline, &p->deadline_days, error) &&
@@ -182,7 +182,7 @@ static gboolean read_job(Planning *p, const char *text, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--job: %s: expected MODEL:TOKENS or MODEL:TOKENS:BATCH", text);
     return FALSE;
   }
-  if (!cli_positive("--job", words[1], &job.tokens, error) ||
+  if (!cli_tokens("--job", words[1], &job.tokens, error) ||
       (n == 3 && (!cli_read_count("--job", words[2], 1000, &batch, error) || !cli_check_count("--job", &batch, error))))
     return FALSE;
   job.model = cli_load_model(words[0], error);
