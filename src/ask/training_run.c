@@ -278,7 +278,7 @@ static void add_costs(Answer *a, const Run *r)
 static void add_checkpoints(Answer *a, const Run *r)
 {
   int kept_at_once = r->operations.checkpoints_kept;
-  double in_all = lasting_s(&r->summary.mean) / r->campaign.interval_s;
+  double in_all = fmax(1, ceil(lasting_s(&r->summary.mean) / r->campaign.interval_s)); /* the end is written too */
 
   add_known(a, &size, r->checkpoint_bytes);
   add_known(a, &kept, r->checkpoint_bytes * (kept_at_once > 0 ? MIN(kept_at_once, in_all) : in_all));
