@@ -234,9 +234,10 @@ static void say_memory(GString *s, const Result *r)
   for (int part = 0; part < PART_COUNT; part++)
     largest = m->memory[part] > m->memory[largest] ? part : largest;
   g_autofree char *bytes = format_bytes(m->memory[largest]), *peak = format_bytes(m->peak_memory_bytes);
-  g_autofree char *left = format_bytes(ABS(room));
-  g_string_append_printf(s, "Stage %d is the fullest with %s, of which %s %s; %s %s.\n", m->peak_row, peak,
-                         memory_part_names[largest], bytes, left, room >= 0 ? "stay free" : "are missing");
+  g_autofree char *left = format_bytes(ABS(room)), *all = format_bytes(m->capacity_bytes);
+  g_autofree char *of = r->cluster->memory_margin > 0 ? g_strdup_printf(" of %s that the margin leaves", all) : NULL;
+  g_string_append_printf(s, "Stage %d is the fullest with %s, of which %s %s; %s%s %s.\n", m->peak_row, peak,
+                         memory_part_names[largest], bytes, left, of ? of : "", room >= 0 ? "stay free" : "are missing");
 }
 
 char *report_explain(const Result *result, const Trace *trace)
