@@ -102,4 +102,34 @@ START_TEST(ring_beside_the_switch)
 }
 END_TEST
 
-TEST_LOOPS("link fit", { ring_behind_the_switch, G_N_ELEMENTS(switches) }, { ring_as_shipped, 1 }, { ring_beside_the_switch, 1 })
+/* A server, or a GPU with a usual one, stands for a cluster as for the other programs, of as many nodes as ran. */
+START_TEST(servers_and_gpus_are_clusters)
+{
+  static const char *const names[] = { "azure-nd96isr-mi300x-v5", "mi300x", "MI300X" };
+
+  for (gsize c = 0; c < G_N_ELEMENTS(names); c++)
+    for (int nodes = 1; nodes <= 2; nodes++) {
+      const LinkSetup setup = { .cluster = names[c] };
+      LinkPoint points[12];
+      for (int i = 0; i < 12; i++) {
+        double bytes = 1024 * pow(4, i);
+        points[i] = (LinkPoint) { COLLECTIVE_ALL_REDUCE, 8 * nodes, nodes, 8, bytes, 30e-6 + bytes / 100e9, "f.txt" };
+      }
+      g_auto(LinkCalibration) found = { 0 };
+      GError *error = NULL;
+      ck_assert_msg(calibrate_link(points, 12, &setup, &found, &error), "%s", error ? error->message : "");
+      ck_assert_str_eq(found.like, nodes == 1 ? "xgmi" : "infiniband-ndr");
+      ck_assert_double_eq(found.bytes_per_s, nodes == 1 ? 448e9 : 50e9);
+    }
+
+  const LinkPoint point = { COLLECTIVE_ALL_REDUCE, 2, 1, 2, 1e6, 1e-3, "f.txt" };
+  g_auto(LinkCalibration) none = { 0 };
+  GError *error = NULL;
+  ck_assert(!calibrate_link(&point, 1, &(LinkSetup) { .cluster = "t4" }, &none, &error));
+  test_error(&error, TDP_ERROR_INPUT, "t4: no server or cluster here has this GPU: expected a cluster file that puts it into "
+                                      "a server (hardware/README.md)");
+}
+END_TEST
+
+TEST_LOOPS("link fit", { ring_behind_the_switch, G_N_ELEMENTS(switches) }, { ring_as_shipped, 1 }, { ring_beside_the_switch, 1 },
+           { servers_and_gpus_are_clusters, 1 })

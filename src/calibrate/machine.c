@@ -91,9 +91,14 @@ static gboolean find_rate(Machine *machine, GError **error)
 
 static gboolean read_cluster(Machine *machine, const char *name, GError **error)
 {
-  machine->path = files_find(name, "hardware", error);
-  machine->text = machine->path ? files_read(machine->path, &machine->length, error) : NULL;
-  return machine->text != NULL;
+  machine->path = files_find(name, "hardware", NULL);
+  if (machine->path) {
+    machine->text = files_read(machine->path, &machine->length, error);
+    return machine->text != NULL;
+  }
+  g_autoptr(Cluster) served = cluster_load(name, error);
+  machine->path = g_strdup(name);
+  return served != NULL;
 }
 
 /* A path becomes absolute, for it may be written to a file elsewhere. */
@@ -194,7 +199,8 @@ static void share_network(Cluster *cluster, int node_ranks)
 
 static Cluster *real_cluster(const Machine *machine, const LinkPoint *point, GError **error)
 {
-  g_autoptr(Cluster) cluster = cluster_parse(machine->text, machine->length, machine->path, error);
+  g_autoptr(Cluster) cluster = machine->text ? cluster_parse(machine->text, machine->length, machine->path, error)
+                                             : cluster_load(machine->path, error);
   if (!cluster)
     return NULL;
   if (point->node_ranks > cluster->devices_per_node) {
@@ -247,7 +253,7 @@ Cluster *machine_place(Machine *machine, const LinkPoint *point, GroupShape *gro
     if (memcmp(&g_array_index(machine->shapes, Shape, i), &shape, sizeof shape) == 0)
       cluster = g_ptr_array_index(machine->clusters, i);
   if (!cluster) {
-    cluster = machine->text ? real_cluster(machine, point, error) : flat_cluster(machine, point, error);
+    cluster = machine->path ? real_cluster(machine, point, error) : flat_cluster(machine, point, error);
     if (!cluster)
       return NULL;
     g_ptr_array_add(machine->clusters, cluster);

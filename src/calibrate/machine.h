@@ -5,7 +5,7 @@
 #include "calibrate/calibrate.h"
 
 typedef struct {
-  char *path, *text; /* cluster file; NULL: clusters have one tier, made of `link` */
+  char *path, *text; /* cluster file; of a server or GPU the name alone; NULL: clusters have one tier, made of `link` */
   gsize length;
   char *like;          /* file or name of the link to start from; NULL: that of the cluster */
   Link link;           /* as `like` has it */
