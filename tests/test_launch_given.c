@@ -303,6 +303,26 @@ START_TEST(optimizers_of_deepspeed)
 }
 END_TEST
 
+/* Megatron-LM's own mode of Muon changed: which one is taken is said, where ranks share matrices. */
+START_TEST(modes_of_muon)
+{
+  static const struct { const char *flags, *assumed; } rows[] = {
+    { "--optimizer muon --tensor-model-parallel-size 2", "muon_tp_mode: blockwise: nothing says --muon-tp-mode" },
+    { "--optimizer dist_muon --tensor-model-parallel-size 2", "muon_tp_mode: blockwise: nothing says --muon-tp-mode" },
+    { "--optimizer muon --tensor-model-parallel-size 2 --muon-tp-mode blockwise", NULL }, { "--optimizer muon", NULL },
+    { "--optimizer adam --tensor-model-parallel-size 2", NULL },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES "%s\n", rows[i].flags);
+    g_autoptr(Launch) l = launched(text, "", NULL);
+    g_autofree char *said = lines_of(l->assumed);
+    ck_assert_msg(rows[i].assumed ? strstr(said, rows[i].assumed) != NULL : !strstr(said, "muon"), "%s: %s", text, said);
+    ck_assert_int_eq(strstr(l->plan, "\"muon_tp_mode\": \"blockwise\"") != NULL, strstr(text, "muon --tensor") != NULL);
+  }
+}
+END_TEST
+
 /* What torchtitan's TOML leaves unsaid is as torchtitan has it: every second block is made again, and experts' matrices are
  * not divided. */
 START_TEST(defaults_of_torchtitan)
@@ -449,7 +469,7 @@ TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { argu
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
-           { experts_of_deepspeed }, { batches_of_deepspeed }, { optimizers_of_deepspeed },
+           { experts_of_deepspeed }, { batches_of_deepspeed }, { optimizers_of_deepspeed }, { modes_of_muon },
            { defaults_of_torchtitan }, { functions_of_torchtitan },
            { functions_stand_in_any_order }, { functions_say_what_is_left },
            { functions_are_bounded })

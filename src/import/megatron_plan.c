@@ -213,7 +213,7 @@ static void put_states(Reading *r, const Degrees *d, JsonWriter *w)
     json_put_string(w, "offload", "optimizer");
 }
 
-static void put_optimizer(Reading *r, JsonWriter *w)
+static void put_optimizer(Reading *r, const Degrees *d, JsonWriter *w)
 {
   const char *name = reading_text(r, "optimizer");
   double momentum = reading_real(r, "sgd_momentum", 0.9);
@@ -227,7 +227,11 @@ static void put_optimizer(Reading *r, JsonWriter *w)
     json_put_real(w, "sgd_momentum", momentum);
   if (g_str_equal(name, "muon")) {
     json_put_int(w, "muon_num_ns_steps", steps);
-    put_text(w, "muon_tp_mode", mode);
+    gboolean untold = !*mode && d->tp > 1;
+    put_text(w, "muon_tp_mode", untold ? "blockwise" : mode);
+    if (untold)
+      launch_assume(&r->to, "muon_tp_mode: blockwise: nothing says --muon-tp-mode, which Megatron-LM takes as duplicated "
+                            "since August 2026");
   }
 }
 
@@ -515,7 +519,7 @@ gboolean megatron_plan(Reading *r)
   put_states(r, &d, &w);
   put_recompute(r, &w);
   put_formats(r, &w);
-  put_optimizer(r, &w);
+  put_optimizer(r, &d, &w);
   put_kernels(r, &d, &w);
   put_overlap(r, &d, &w);
   json_put_string(&w, "framework", r->framework ? r->framework : framework_of(r, &d));
