@@ -77,8 +77,8 @@ START_TEST(deepspeed_losses)
 {
   Case c = gpt3();
   test_text(lost(&c, "deepspeed"),
-            "virtual_pipeline_model_parallel_size: 2: not in DeepSpeed 0.19.6, written as 1\n"
             "pipeline_schedule: interleaved: not in DeepSpeed 0.19.6, written as 1f1b\n"
+            "virtual_pipeline_model_parallel_size: 2: goes with interleaved, written as 1\n"
             "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false\n"
             "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none\n"
             "overlap: pipeline: true: DeepSpeed 0.19.6 has no switch for it\n"
@@ -318,7 +318,7 @@ START_TEST(lossy_export_is_refused)
   g_autofree char *written = NULL;
   g_autofree char *message = g_strconcat(
     path, ": deepspeed cannot express all of the plan (7 losses; --allow-lossy writes the rest): "
-          "virtual_pipeline_model_parallel_size: 2: not in DeepSpeed 0.19.6, written as 1", NULL);
+          "pipeline_schedule: interleaved: not in DeepSpeed 0.19.6, written as 1f1b", NULL);
 
   ck_assert(!export_write(deepspeed, c.model, c.cluster, &c.plan, path, FALSE, &error));
   test_error(&error, TDP_ERROR_INFEASIBLE, message);

@@ -471,6 +471,21 @@ static Framework as_new_as(const Framework *own, const Framework *of)
   return with;
 }
 
+/* What a step changed. Chunks and stages go with a schedule that does: a framework may have them with another one. */
+static void tell_step(const Plan *before, const Plan *after, const char *reason, const PlanListener *to)
+{
+  Plan ordered = *before;
+
+  if (before->schedule == after->schedule) {
+    plan_compare(before, after, reason, to);
+    return;
+  }
+  ordered.schedule = after->schedule;
+  plan_compare(before, &ordered, reason, to);
+  g_autofree char *with = g_strdup_printf("goes with %s", before->schedule->name);
+  plan_compare(&ordered, after, with, to);
+}
+
 Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *own,
                    const PlanListener *listener, GError **error)
 {
@@ -493,7 +508,7 @@ Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster,
       refuse(reason ? reason : "no nearer plan that it runs", error);
       return NULL;
     }
-    plan_compare(&before, nearest, reason, &steps);
+    tell_step(&before, nearest, reason, &steps);
   }
   tell_changes(changes, listener);
   return g_steal_pointer(&nearest);
