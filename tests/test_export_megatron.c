@@ -498,6 +498,20 @@ START_TEST(megatron_optimizers)
   c.plan.zero = 1;
   has(&c, "megatron", "--optimizer dist_muon");
   has_not(&c, "megatron", "--use-distributed-optimizer");
+  c.plan.optimizer.newton_steps = 6;
+  c.plan.overlap.parameters = FALSE;
+  test_text(lost(&c, "bridge"), "");
+  has(&c, "bridge", "optimizer:\n  use_distributed_optimizer: false\n  optimizer: dist_muon\n  muon_num_ns_steps: 6\n"
+                    "  muon_tp_mode: blockwise\n");
+  has(&c, "bridge", "ddp:\n  use_distributed_optimizer: false\n");
+  c.plan.overlap.gradients = c.plan.overlap.parameters = TRUE;
+  test_text(lost(&c, "bridge"), "overlap: parameters: true: its muon gathers nothing ahead, written as false\n");
+  has(&c, "bridge", "  overlap_param_gather: false\n");
+  c.plan.zero = 0;
+  test_text(lost(&c, "bridge"), "");
+  has(&c, "bridge", "  optimizer: muon\n");
+  c.plan.zero = 1;
+  c.plan.optimizer.newton_steps = 5;
   has(&c, "deepspeed", "\"type\": \"Muon\"");
   c.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
   test_text(lost(&c, "megatron"), "optimizer: adafactor: expected one that megatron-core runs, written as adam\n");

@@ -126,18 +126,27 @@ static void put_model(Export *e, GString *text)
   g_string_append_printf(text, "  seq_length: %d\n", p->seq);
 }
 
+/* dist_muon divides states by itself, and is refused beside the other way. */
+static gboolean divides(const StateLayout *s)
+{
+  return s->zero > 0 && s->optimizer.name != OPTIMIZER_MUON;
+}
+
 static void put_optimizer(const StateLayout *s, GString *text)
 {
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
-                                                     [OPTIMIZER_SGD] = "sgd"};
+                                                     [OPTIMIZER_SGD] = "sgd", [OPTIMIZER_MUON] = "muon"};
   const Optimizer *o = &s->optimizer;
 
-  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(s->zero > 0));
+  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(divides(s)));
   if (s->offload.optimizer)
     g_string_append_printf(text, "  optimizer_cpu_offload: true\n  use_precision_aware_optimizer: true\n"
                                  "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(s->stores_gradients));
   if (types[o->name] && o->name != OPTIMIZER_ADAM)
-    g_string_append_printf(text, "  optimizer: %s\n", types[o->name]);
+    g_string_append_printf(text, "  optimizer: %s%s\n", o->name == OPTIMIZER_MUON && s->zero ? "dist_" : "", types[o->name]);
+  if (o->name == OPTIMIZER_MUON)
+    g_string_append_printf(text, "  muon_num_ns_steps: %d\n  muon_tp_mode: %s\n", o->newton_steps,
+                           muon_mode_names[o->muon_mode]);
   if (o->name == OPTIMIZER_SGD)
     g_string_append_printf(text, "  sgd_momentum: %g\n", o->momentum);
 }
@@ -149,7 +158,7 @@ static void put_data(Export *e, GString *text)
   gboolean gradients = e->layout.has_replicas && megatron_overlaps(e) & OVERLAP_GRADIENTS;
   gboolean parameters = gradients && megatron_overlaps(e) & OVERLAP_PARAMETERS;
 
-  g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(s->zero > 0));
+  g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(divides(s)));
   if (s->copies > 1)
     g_string_append_printf(text, "  num_distributed_optimizer_instances: %d\n", s->copies);
   g_string_append_printf(text, "  overlap_grad_reduce: %s\n  overlap_param_gather: %s\n", export_truth(gradients),
@@ -209,7 +218,6 @@ static void put_adapter(Export *e, GString *text)
 /* The rest is Megatron-LM's, as its overrides are. */
 static void lose_untold(Export *e)
 {
-  gboolean muon = e->layout.states[0].optimizer.name == OPTIMIZER_MUON;
   const ToldKey told[] = {
     { "adapter" }, { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "fp8_param_gather" },
     { "overlap" },
@@ -217,8 +225,7 @@ static void lose_untold(Export *e)
     { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
     { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
     { "cpu_offloading_num_layers" },
-    { "zero_optimization: reduce_bucket_size" }, { "optimizer", muon ? optimizer_names[OPTIMIZER_ADAM] : NULL },
-    { "muon_num_ns_steps", muon ? "" : NULL }, { "muon_tp_mode", muon ? "" : NULL }, TOLD_ALWAYS,
+    { "zero_optimization: reduce_bucket_size" }, TOLD_ALWAYS,
   };
 
   export_lose_untold(e, told);
@@ -240,11 +247,21 @@ static void put_precision(Export *e, GString *text)
                            recipe ? narrow_names[recipe].name : precision_names[f->precision]);
 }
 
+/* Its recipes for muon gather parameters behind the step. */
+static void take_muon(Export *e)
+{
+  const StateLayout *s = &e->layout.states[0];
+
+  if (s->optimizer.name == OPTIMIZER_MUON && e->layout.has_replicas && s->gathers_ahead)
+    export_take_less(e, plan_of_late_parameters(e->plan), "its muon gathers nothing ahead");
+}
+
 static gboolean render(Export *e, GString *text, GError **error)
 {
+  (void)error;
+  take_muon(e);
   const PassLayout *p = &e->layout.passes;
 
-  (void)error;
   export_note(e, "The model itself is the recipe's; train_iters is a placeholder.");
   lose_untold(e);
   put_model(e, text);

@@ -188,6 +188,14 @@ Plan *plan_of_late_gradients(const Plan *plan)
   return plain;
 }
 
+Plan *plan_of_late_parameters(const Plan *plan)
+{
+  Plan *plain = g_memdup2(plan, sizeof *plan);
+
+  plain->overlap.parameters = FALSE;
+  return plain;
+}
+
 /* Another exchange; where there is none, sequences stay whole. */
 static void other_exchange(Plan *p, const Framework *own)
 {

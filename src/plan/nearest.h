@@ -42,6 +42,7 @@ Plan *plan_of_all_weights(const Plan *plan);
 /* The same plan without recorded kernels, or with gradients that are summed behind the passes; g_free it. */
 Plan *plan_without_graph(const Plan *plan);
 Plan *plan_of_late_gradients(const Plan *plan);
+Plan *plan_of_late_parameters(const Plan *plan);
 
 /* Tells each key in which two plans differ. */
 void plan_compare(const Plan *before, const Plan *after, const char *reason, const PlanListener *listener);
