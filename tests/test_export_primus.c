@@ -131,6 +131,21 @@ START_TEST(defaults_are_told)
 }
 END_TEST
 
+/* Primus has schedules of its own, which are not written; others it lacks. */
+START_TEST(schedules_of_its_own)
+{
+  Case c = llama_70b();
+  c.plan.pp = 4;
+  c.plan.dp = c.plan.gpus / (c.plan.tp * c.plan.pp * c.plan.cp);
+  plan_set_schedule(&c.plan, schedule_find("zb-v"), 2);
+  test_text(lost(&c, "primus"), "pipeline_schedule: zb-v: not written for Primus v26.5.1, written as 1f1b\n"
+                                "virtual_pipeline_model_parallel_size: 2: goes with zb-v, written as 1\n");
+  plan_set_schedule(&c.plan, schedule_find("zb-h2"), 1);
+  test_text(lost(&c, "primus"), "pipeline_schedule: zb-h2: not in Primus v26.5.1, written as 1f1b\n");
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(older_core)
 {
   Case c = llama_70b();
@@ -198,4 +213,4 @@ START_TEST(launches)
 END_TEST
 
 TEST_MAIN("export primus", every_flag_is_recorded, every_flag_is_spelled, values_keep_their_kinds, defaults_are_told,
-          older_core, models, launches)
+          schedules_of_its_own, older_core, models, launches)

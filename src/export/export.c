@@ -156,7 +156,9 @@ static void lose_key(gpointer subject, const char *key, const char *before, cons
 {
   Export *e = subject;
   g_autofree char *instead = after ? g_strdup_printf("written as %s", after) : g_strdup("left out");
-  g_autofree char *missing = g_strdup_printf("not in %s", e->exporter->target);
+  gboolean unwritten = e->exporter->unwritten && g_str_equal(key, "pipeline_schedule") && before &&
+                       g_strv_contains(e->exporter->unwritten, before);
+  g_autofree char *missing = g_strdup_printf(unwritten ? "not written for %s" : "not in %s", e->exporter->target);
 
   export_lose(e, "%s%s%s: %s, %s", key, before ? ": " : "", before ? before : "", reason ? reason : missing, instead);
 }

@@ -37,6 +37,7 @@ typedef struct Exporter {
   gboolean tells_tf32;    /* its file says whether products of fp32 are in tf32; else that is PyTorch's, for the caller */
   gboolean adapters;      /* it writes the adapter, or nothing that has to do with weights; else that is lost */
   const struct Exporter *adapting; /* another for plans with an adapter, of the same engine; NULL: itself or none */
+  const char *const *unwritten; /* schedules that the tool runs, of which its file says nothing; NULL: none */
   const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */

@@ -185,11 +185,15 @@ static gboolean render(Export *e, GString *text, GError **error)
   return TRUE;
 }
 
+/* Those of modules/megatron/primus_pipeline.yaml, under patch_primus_pipeline. */
+static const char *const pipelines[] = { "zb-h1", "zb-v", "v-half", "v-min", NULL };
+
 const Exporter exporter_primus = {
   .name = "primus",
   .target = "Primus v26.5.1",
   .extension = "yaml",
   .comments = TRUE,
+  .unwritten = pipelines,
   .framework = "megatron-core",
   .render = render,
   .launch = launch,
