@@ -519,6 +519,32 @@ START_TEST(megatron_optimizers)
 }
 END_TEST
 
+/* Megatron's distributed optimizers take no SGD but the host's. */
+START_TEST(sgd_under_zero)
+{
+  Case c = llama_8b_sharded();
+
+  c.plan.optimizer.name = OPTIMIZER_SGD;
+  for (int zero = 0; zero <= 3; zero++) {
+    c.plan.zero = zero;
+    g_autofree char *text = g_strdup_printf("zero_stage: %d: its distributed optimizer takes Adam, or what "
+                                            "--optimizer-cpu-offload makes (distrib_optimizer.py), written as 0\n",
+                                            zero);
+    test_text(lost(&c, "megatron"), zero > 0 ? text : "");
+    has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.9");
+    has_not(&c, "megatron", "--use-distributed-optimizer");
+    has_not(&c, "megatron", "--use-megatron-fsdp");
+  }
+  c.framework.choices = ~0u;
+  c.plan.framework = &c.framework;
+  c.plan.zero = 1;
+  c.plan.offload.optimizer = STORE_CPU;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--use-distributed-optimizer");
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(megatron_recipes)
 {
   Case c = llama_70b();
@@ -585,7 +611,7 @@ START_TEST(groups_are_written)
 }
 END_TEST
 
-TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
+TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own, sgd_under_zero,
           megatron_schedules,
           megatron_splits,
           orders_of_ranks, rope_scaling, megatron_sharding,

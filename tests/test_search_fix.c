@@ -85,4 +85,37 @@ START_TEST(fix_holds)
 }
 END_TEST
 
-TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds)
+/* Whether the first plan that is found has this stage of ZeRO. */
+static gboolean finds_stage(const char *framework_name, const char *fix, int zero)
+{
+  g_autoptr(Model) model = fixture_model(4, 512, 8, 128, 512);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework(framework_name);
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+
+  base.gpus = 8;
+  base.global_batch = 16;
+  ck_assert(fixed_parse("--fix", fix, &options.fixed, NULL));
+  g_autoptr(SearchResult) found = search(model, cluster, &options, NULL);
+  ck_assert_msg(found->best->len > 0, "%s", fix);
+  const Plan *p = &g_array_index(found->best, Found, 0).plan;
+  ck_assert_int_eq(p->optimizer.name, OPTIMIZER_SGD);
+  ck_assert_int_eq(p->dp, 8);
+  return p->zero == zero;
+}
+
+/* Megatron's distributed optimizer takes SGD only on the host; who asks for both gets both. */
+START_TEST(sgd_is_whole_where_it_must_be)
+{
+  ck_assert(finds_stage("megatron-core-2026", "optimizer=sgd,dp=8", 0));
+  ck_assert(finds_stage("nemo-2026-08", "optimizer=sgd,dp=8", 0));
+  ck_assert(!finds_stage("megatron-core-2026", "optimizer=sgd,dp=8,offload=1", 0));
+  for (int zero = 0; zero <= 3; zero++) {
+    g_autofree char *fix = g_strdup_printf("optimizer=sgd,dp=8,zero=%d", zero);
+    ck_assert(finds_stage("megatron-core-2026", fix, zero));
+  }
+}
+END_TEST
+
+TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds, sgd_is_whole_where_it_must_be)

@@ -217,6 +217,12 @@ static gboolean muon(const Subject *s)
   return s->plan->optimizer.name == OPTIMIZER_MUON;
 }
 
+/* The host's is another optimizer. */
+static gboolean sgd_on_device(const Subject *s)
+{
+  return s->plan->optimizer.name == OPTIMIZER_SGD && !s->plan->offload.optimizer;
+}
+
 static gboolean state_formats(const Subject *s)
 {
   return optimizer_has_formats(&s->plan->optimizer);
@@ -411,6 +417,7 @@ static const struct {
   [FEATURE_MUON_SETTINGS] = { "muon_settings", muon_settings, PLAN_STATES, to_usual_muon },
   [FEATURE_MOMENTUM] = { "momentum", momentum, PLAN_STATES, to_no_momentum },
   [FEATURE_MUON] = { "muon", muon, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
+  [FEATURE_SGD_ON_DEVICE] = { "sgd_on_device", sgd_on_device, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
   [FEATURE_STATE_FORMATS] = { "state_formats", state_formats, PLAN_STATES, to_usual_formats },
   [FEATURE_NARROW_REDUCTION] = { "narrow_reduction", narrow_reduction, PLAN_STATES, to_wide_reduction },
   [FEATURE_TENSOR_REDUCTION] = { "tensor_reduction", tensor_reduction, PLAN_STATES, to_usual_sums },

@@ -25,6 +25,7 @@ static const struct {
   { FEATURE_CLIENT_OPTIMIZER, OPTIMIZER_SGD, TRUE },
   { FEATURE_OTHER_OPTIMIZER, OPTIMIZER_ADAMW, TRUE },
   { FEATURE_MUON, OPTIMIZER_MUON, FALSE },
+  { FEATURE_SGD_ON_DEVICE, OPTIMIZER_SGD, FALSE },
 };
 
 static guint64 fixed_features(const Fixed *fixed)
