@@ -545,6 +545,22 @@ START_TEST(sgd_under_zero)
 }
 END_TEST
 
+/* Stage 3 refuses it beside reduce-scatters. */
+START_TEST(deepspeed_muon_sums_on_all_ranks)
+{
+  Case c = llama_8b_sharded();
+
+  for (int zero = 1; zero <= 3; zero++) {
+    c.plan.zero = zero;
+    c.plan.optimizer.name = OPTIMIZER_ADAM;
+    has(&c, "deepspeed", "\"reduce_scatter\": true");
+    c.plan.optimizer.name = OPTIMIZER_MUON;
+    has(&c, "deepspeed", zero == 3 ? "\"reduce_scatter\": false" : "\"reduce_scatter\": true");
+  }
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(megatron_recipes)
 {
   Case c = llama_70b();
@@ -611,7 +627,7 @@ START_TEST(groups_are_written)
 }
 END_TEST
 
-TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own, sgd_under_zero,
+TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own, sgd_under_zero, deepspeed_muon_sums_on_all_ranks,
           megatron_schedules,
           megatron_splits,
           orders_of_ranks, rope_scaling, megatron_sharding,

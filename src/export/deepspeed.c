@@ -126,6 +126,12 @@ static void put_stage3(const StateLayout *s, JsonWriter *w)
   put_store(w, "offload_param", s->offload.parameters);
 }
 
+/* Muon's whole matrices need sums on all ranks under stage 3, which refuses it else (runtime/zero/stage3.py). */
+static gboolean scatters(const StateLayout *s)
+{
+  return s->zero != 3 || s->optimizer.name != OPTIMIZER_MUON;
+}
+
 static void put_zero(const Layout *l, JsonWriter *w)
 {
   const StateLayout *s = &l->states[0];
@@ -135,7 +141,7 @@ static void put_zero(const Layout *l, JsonWriter *w)
   if (s->zero > 0) {
     json_put_bool(w, "overlap_comm", overlaps(l));
     json_put_bool(w, "contiguous_gradients", TRUE);
-    json_put_bool(w, "reduce_scatter", TRUE);
+    json_put_bool(w, "reduce_scatter", scatters(s));
     json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(s));
     put_store(w, "offload_optimizer", s->offload.optimizer);
     put_size(w, "sub_group_size", s->offload.sub_group);
