@@ -519,7 +519,7 @@ START_TEST(megatron_optimizers)
 }
 END_TEST
 
-/* Megatron's distributed optimizers take no SGD but the host's. */
+/* Megatron's distributed optimizers take no SGD but the host's; DeepSpeed's are told to. */
 START_TEST(sgd_under_zero)
 {
   Case c = llama_8b_sharded();
@@ -534,6 +534,10 @@ START_TEST(sgd_under_zero)
     has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.9");
     has_not(&c, "megatron", "--use-distributed-optimizer");
     has_not(&c, "megatron", "--use-megatron-fsdp");
+    if (zero > 0)
+      has(&c, "deepspeed", "\n  \"zero_allow_untested_optimizer\": true");
+    else
+      has_not(&c, "deepspeed", "zero_allow_untested_optimizer");
   }
   c.framework.choices = ~0u;
   c.plan.framework = &c.framework;
@@ -541,6 +545,8 @@ START_TEST(sgd_under_zero)
   c.plan.offload.optimizer = STORE_CPU;
   test_text(lost(&c, "megatron"), "");
   has(&c, "megatron", "--use-distributed-optimizer");
+  c.plan.optimizer = optimizer_default();
+  has_not(&c, "deepspeed", "zero_allow_untested_optimizer");
   case_clear(&c);
 }
 END_TEST

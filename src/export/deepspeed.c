@@ -87,6 +87,8 @@ static void put_optimizer(Export *e, JsonWriter *w)
   json_put_real(w, "weight_decay", 0.1);
   json_close(w, '}');
   json_close(w, '}');
+  if (o->name == OPTIMIZER_SGD && e->layout.states[0].zero > 0) /* none of is_zero_supported_optimizer() */
+    json_put_bool(w, "zero_allow_untested_optimizer", TRUE);
 }
 
 static void put_store(JsonWriter *w, const char *key, Store store)
