@@ -236,6 +236,51 @@ START_TEST(muon_under_zero)
 }
 END_TEST
 
+/* Whole matrices on each rank: under ZeRO-1 of Megatron, 1 and 2 of DeepSpeed, and those that have whole tensors. */
+START_TEST(muon_of_whole_matrices)
+{
+  static const struct {
+    const char *framework;
+    int gathers[4]; /* by stage of ZeRO, of each matrix */
+  } cases[] = {
+    { "megatron-core-2026", { 0, 0, 1, 2 } },
+    { "nemo-2026-08", { 0, 0, 1, 2 } },
+    { "deepspeed", { 0, 0, 0, 2 } },
+    { "internevo-2023", { 0, 0, 0, 2 } },
+    { "fsdp", { 0, 1, 1, 2 } },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    for (int zero = 0; zero <= 3; zero++) {
+      Planned f;
+      setup(&f, cases[i].framework, 8);
+      f.plan.optimizer.name = OPTIMIZER_MUON;
+      f.plan.zero = zero;
+      const OptimizerWork w = { .matrices = matrix_values() };
+      ck_assert_msg(optimizer_gather_bytes(&w, STATES(&f.plan)) == 2 * cases[i].gathers[zero] * matrix_values(),
+                    "%s, stage %d", cases[i].framework, zero);
+      planned_clear(&f);
+    }
+}
+END_TEST
+
+/* All that data-parallel ranks of Megatron exchange under Muon is what they do under Adam. */
+START_TEST(muon_gathers_no_momentum_of_whole_matrices)
+{
+  Planned f;
+
+  setup(&f, "megatron-core-2026", 8);
+  f.plan.zero = 1;
+  f.plan.overlap.gradients = f.plan.overlap.parameters = FALSE;
+  Metrics adam = planned_run(&f);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  Metrics muon = planned_run(&f);
+  ck_assert_double_gt(adam.data_comm_s, 0);
+  ck_assert_double_eq_tol(muon.data_comm_s, adam.data_comm_s, 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
 /* ---- products ---- */
 
 static Op op_named(Planned *f, const char *name, gboolean backward)
@@ -558,7 +603,8 @@ END_TEST
 
 TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book },
            { steps_by_their_bytes },
-           { newton_schulz_by_its_products }, { ranks_share_matrices }, { muon_under_zero }, { products_in_tf32 },
+           { newton_schulz_by_its_products }, { ranks_share_matrices }, { muon_under_zero },
+           { muon_of_whole_matrices }, { muon_gathers_no_momentum_of_whole_matrices }, { products_in_tf32 },
            { recipes_by_their_bytes, G_N_ELEMENTS(recipes) }, { rows_have_scales },
            { gathered_rows_are_cast_before, G_N_ELEMENTS(gathered) }, { recipes_have_rules }, { fp16_scales_its_loss }, { whole_gradients_are_scaled },
            { sums_over_tensor_ranks }, { choices_have_rules }, { keys_go_round })

@@ -268,6 +268,7 @@ START_TEST(muon_by_strategy)
 
   setup(&f);
   f.framework->optimizers = ~0u;
+  f.framework->muon_whole_zero_max = 0;
   f.plan.optimizer.name = OPTIMIZER_MUON;
   add_run(&f, 2, 4, FALSE, 1, RECOMPUTE_NONE);
   add_run(&f, 2, 1, FALSE, 3, RECOMPUTE_NONE);
@@ -282,6 +283,12 @@ START_TEST(muon_by_strategy)
   ck_assert_double_eq(moved_bytes(f.program, 0, TASK_GATHER, 8),
                       2 * 2 * (2 * one->optimizer[0].matrices + 2 * m * one->params));
   ck_assert_double_eq(moved_bytes(f.program, 1, TASK_GATHER, 4), 0);
+  f.framework->muon_whole_zero_max = 1; /* ranks have whole matrices, of the first layer alone */
+  planned_build(&f);
+  four = price_of_layer(f.prices, f.model, 0, 1), one = price_of_layer(f.prices, f.model, 0, 3);
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_GATHER, 2), 2 * 2 * four->params);
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_GATHER, 8),
+                      2 * 2 * (2 * one->optimizer[0].matrices + 2 * m * one->params));
   for (int i = 0; i < 2; i++) {
     f.plan.strategies.n = 0;
     if (i == 1)

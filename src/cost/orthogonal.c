@@ -85,8 +85,16 @@ OptimizerPrice optimizer_work_price(const OptimizerWork *w, const StateLayout *s
   return (OptimizerPrice) { .seconds = newton + states };
 }
 
+/* Whether a rank has what it needs for the matrices that it orthogonalises. */
+static gboolean holds_matrices(const StateLayout *s)
+{
+  const Framework *f = s->framework;
+
+  return !s->sums || s->zero <= MAX(f->muon_whole_zero_max, f->whole_tensors ? 2 : 0);
+}
+
 double optimizer_gather_bytes(const OptimizerWork *w, const StateLayout *s)
 {
-  int times = s->zero == 0 || !s->sums ? 0 : s->zero == 3 ? 2 : 1;
+  int times = holds_matrices(s) ? 0 : s->zero == 3 ? 2 : 1;
   return times * w->matrices * dtype_bytes[NEWTON_DTYPE];
 }

@@ -10,9 +10,14 @@
  * for a matrix; duplicated, the matrix is gathered in bf16 and each does all of it; distributed, A is summed
  * over them each step, so that only X is divided.
  *
- * ZeRO: a rank orthogonalises what overlaps its part of the states, at least one matrix, once the momentum of
- * its matrices is gathered in bf16 (algorithm 1 of arXiv 2502.16982); under ZeRO-3 the results are gathered too
- * (DeepSpeed's pull request 7919).
+ * ZeRO: a rank orthogonalises what overlaps its part of the states, at least one matrix. Where parts cut matrices, as
+ * FSDP's do, their momentum is gathered in bf16 before (algorithm 1 of arXiv 2502.16982), and under ZeRO-3 the results
+ * behind (DeepSpeed's pull request 7919). Ranks that hold whole matrices gather neither (Framework.muon_whole_zero_max:
+ * Megatron Core's ZeRO-1, DeepSpeed's stages 1 and 2; Framework.whole_tensors).
+ *
+ * Not priced, of DeepSpeed: the matrices of stages 1 and 2 that lie on two ranks, which both orthogonalise; under
+ * stage 3 the sum of gradients on all ranks, the momentum that comes back with the results, and that all of it is done
+ * with each micro-batch. Of Megatron, that gradients were summed on all ranks before May 2026 (Megatron-LM @c1e938b).
  */
 #ifndef TDP_COST_ORTHOGONAL_H
 #define TDP_COST_ORTHOGONAL_H

@@ -155,6 +155,7 @@ typedef struct {
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
   gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for
                                  every rank */
+  int muon_whole_zero_max;    /* up to this stage ranks hold momentum of whole matrices, which Muon need not gather */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
   gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only
