@@ -132,4 +132,24 @@ START_TEST(peak_with_its_parts)
 }
 END_TEST
 
-TEST_MAIN("trace", breakdown_by_hand, a_send_is_not_charged_to_data, all_wait_for_the_norm, peak_with_its_parts)
+/* As measured, it may run beside a row's own reduction: no second is charged twice. */
+START_TEST(what_ran_together_counts_once)
+{
+  static const Given all[] = {
+    { 0, LANE_COMPUTE, TASK_PASS, 0, 4, -1, 0 },  { 1, LANE_COMPUTE, TASK_PASS, 0, 5, -1, 0 },
+    { 1, LANE_DATA, TASK_REDUCE, 6, 9, -1, 0 },   { 0, LANE_DATA, TASK_NORM, 8, 10, -1, 0 },
+    { 0, LANE_COMPUTE, TASK_OPTIMIZER, 10, 11, -1, 0 }, { 1, LANE_COMPUTE, TASK_OPTIMIZER, 10, 11, -1, 0 },
+  };
+  g_autoptr(Trace) t = make(all, G_N_ELEMENTS(all), 0);
+  Metrics m;
+
+  trace_metrics(t, &m);
+  ck_assert_int_eq(m.critical_row, 1);
+  ck_assert_double_eq(m.data_comm_s, 4);
+  ck_assert_double_eq(m.idle_s, 1);
+  ck_assert_double_eq(m.compute_s + m.data_comm_s + m.idle_s + m.optimizer_s, m.iteration_s);
+}
+END_TEST
+
+TEST_MAIN("trace", breakdown_by_hand, a_send_is_not_charged_to_data, all_wait_for_the_norm,
+          what_ran_together_counts_once, peak_with_its_parts)

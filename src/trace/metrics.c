@@ -62,14 +62,18 @@ typedef struct {
   guint next;
 } LaneSpans;
 
+/* Time of [from, to) in which any of them ran: as measured, the norm of another row may run beside a row's own. */
 static double lane_overlap(LaneSpans *lane, double from, double to)
 {
-  double waited = 0;
+  double waited = 0, at = from;
 
   while (lane->next < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, lane->next))->end <= from)
     lane->next++;
-  for (guint i = lane->next; i < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, i))->start < to; i++)
-    waited += overlap(from, to, g_ptr_array_index(lane->spans, i));
+  for (guint i = lane->next; i < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, i))->start < to; i++) {
+    const Span *s = g_ptr_array_index(lane->spans, i);
+    waited += overlap(at, to, s);
+    at = MAX(at, s->end);
+  }
   return waited;
 }
 
