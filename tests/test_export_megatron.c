@@ -465,108 +465,6 @@ START_TEST(one_node_needs_no_batch_system)
 }
 END_TEST
 
-/* Optimizers and formats as Megatron-LM says them. */
-START_TEST(megatron_optimizers)
-{
-  Case c = gpt3();
-  c.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
-  c.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_FP8;
-  c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
-  c.plan.optimizer.remainders = TRUE;
-  test_text(lost(&c, "megatron"), "");
-  has(&c, "megatron", "--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 "
-                      "--exp-avg-sq-dtype fp8");
-  has(&c, "megatron", "--grad-reduce-in-bf16");
-  c.plan.zero = 0;
-  test_text(lost(&c, "megatron"), "store_param_remainders: true: precision-aware optimizers are distributed ones, "
-                                  "left out\n"
-                                  "main_grads_dtype: bf16: precision-aware optimizers are distributed ones, left out\n"
-                                  "exp_avg_dtype: bf16: precision-aware optimizers are distributed ones, left out\n"
-                                  "exp_avg_sq_dtype: fp8: precision-aware optimizers are distributed ones, left out\n");
-  c.plan.optimizer = optimizer_default();
-  c.plan.optimizer.formats[STATE_TENSOR_REDUCE] = FORMAT_FP32;
-  test_text(lost(&c, "megatron"), "tensor_reduce_dtype: fp32: expected nothing, megatron-core has no choice, left out\n");
-  c.plan.optimizer = optimizer_default();
-  c.plan.optimizer.name = OPTIMIZER_SGD;
-  c.plan.optimizer.momentum = 0.8;
-  has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.8");
-  has(&c, "deepspeed", "\"type\": \"SGD\"");
-  has(&c, "deepspeed", "\"momentum\": 0.8");
-  c.plan.optimizer = optimizer_default();
-  c.plan.optimizer.name = OPTIMIZER_MUON;
-  has(&c, "megatron", "--optimizer muon --muon-num-ns-steps 5 --muon-tp-mode blockwise");
-  c.plan.zero = 1;
-  has(&c, "megatron", "--optimizer dist_muon");
-  has_not(&c, "megatron", "--use-distributed-optimizer");
-  c.plan.optimizer.newton_steps = 6;
-  c.plan.overlap.parameters = FALSE;
-  test_text(lost(&c, "bridge"), "");
-  has(&c, "bridge", "optimizer:\n  use_distributed_optimizer: false\n  optimizer: dist_muon\n  muon_num_ns_steps: 6\n"
-                    "  muon_tp_mode: blockwise\n");
-  has(&c, "bridge", "ddp:\n  use_distributed_optimizer: false\n");
-  c.plan.overlap.gradients = c.plan.overlap.parameters = TRUE;
-  test_text(lost(&c, "bridge"), "overlap: parameters: true: its muon gathers nothing ahead, written as false\n");
-  has(&c, "bridge", "  overlap_param_gather: false\n");
-  c.plan.zero = 0;
-  test_text(lost(&c, "bridge"), "");
-  has(&c, "bridge", "  optimizer: muon\n");
-  c.plan.zero = 1;
-  c.plan.optimizer.newton_steps = 5;
-  has(&c, "deepspeed", "\"type\": \"Muon\"");
-  c.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
-  test_text(lost(&c, "megatron"), "optimizer: adafactor: expected one that megatron-core runs, written as adam\n");
-  case_clear(&c);
-}
-END_TEST
-
-/* Megatron's distributed optimizers take no SGD but the host's; DeepSpeed's are told to. */
-START_TEST(sgd_under_zero)
-{
-  Case c = llama_8b_sharded();
-
-  c.plan.optimizer.name = OPTIMIZER_SGD;
-  for (int zero = 0; zero <= 3; zero++) {
-    c.plan.zero = zero;
-    g_autofree char *text = g_strdup_printf("zero_stage: %d: its distributed optimizer takes Adam, or what "
-                                            "--optimizer-cpu-offload makes (distrib_optimizer.py), written as 0\n",
-                                            zero);
-    test_text(lost(&c, "megatron"), zero > 0 ? text : "");
-    has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.9");
-    has_not(&c, "megatron", "--use-distributed-optimizer");
-    has_not(&c, "megatron", "--use-megatron-fsdp");
-    if (zero > 0)
-      has(&c, "deepspeed", "\n  \"zero_allow_untested_optimizer\": true");
-    else
-      has_not(&c, "deepspeed", "zero_allow_untested_optimizer");
-  }
-  c.framework.choices = ~0u;
-  c.plan.framework = &c.framework;
-  c.plan.zero = 1;
-  c.plan.offload.optimizer = STORE_CPU;
-  test_text(lost(&c, "megatron"), "");
-  has(&c, "megatron", "--use-distributed-optimizer");
-  c.plan.optimizer = optimizer_default();
-  has_not(&c, "deepspeed", "zero_allow_untested_optimizer");
-  case_clear(&c);
-}
-END_TEST
-
-/* Stage 3 refuses it beside reduce-scatters. */
-START_TEST(deepspeed_muon_sums_on_all_ranks)
-{
-  Case c = llama_8b_sharded();
-
-  for (int zero = 1; zero <= 3; zero++) {
-    c.plan.zero = zero;
-    c.plan.optimizer.name = OPTIMIZER_ADAM;
-    has(&c, "deepspeed", "\"reduce_scatter\": true");
-    c.plan.optimizer.name = OPTIMIZER_MUON;
-    has(&c, "deepspeed", zero == 3 ? "\"reduce_scatter\": false" : "\"reduce_scatter\": true");
-  }
-  case_clear(&c);
-}
-END_TEST
-
 START_TEST(megatron_recipes)
 {
   Case c = llama_70b();
@@ -633,7 +531,7 @@ START_TEST(groups_are_written)
 }
 END_TEST
 
-TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own, sgd_under_zero, deepspeed_muon_sums_on_all_ranks,
+TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
           megatron_schedules,
           megatron_splits,
           orders_of_ranks, rope_scaling, megatron_sharding,
@@ -644,4 +542,4 @@ TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own, sgd_under_zero, 
           megatron_other_models,
           megatron_constants,
           megatron_families,
-          megatron_encoders, one_node_needs_no_batch_system, megatron_optimizers, megatron_recipes, groups_are_written)
+          megatron_encoders, one_node_needs_no_batch_system, megatron_recipes, groups_are_written)

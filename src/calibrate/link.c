@@ -24,7 +24,8 @@ const LinkConstant link_constants[] = {
 #define TOLD_POINTS 3
 #define TOLD_SHARE 0.05
 
-#define NEAR (FIT_LINK_BASE | FIT_LINK_RATE | FIT_LINK_IN_SWITCH) /* the start, where a switch adds */
+/* What stays near its start: where a switch adds, what it hides. */
+#define NEAR(mask) ((mask) & FIT_LINK_IN_SWITCH ? FIT_LINK_BASE | FIT_LINK_RATE | FIT_LINK_IN_SWITCH : 0)
 #define NOTICED_SHARE 0.001 /* a row that moves by less does not hold a constant */
 #define SETTLE_STEPS 30
 
@@ -209,8 +210,7 @@ static FitErrors held_out_errors(Rows *rows, int mask, const Link *start)
     row->check = fit_is_check(key, G_N_ELEMENTS(key));
   }
   Link link = *start;
-  FitErrors errors =
-    fit_link_near(rows->rows, rows->n, rows->tier, mask, mask & FIT_LINK_IN_SWITCH ? NEAR : 0, &link).check;
+  FitErrors errors = fit_link_near(rows->rows, rows->n, rows->tier, mask, NEAR(mask), &link).check;
   for (int i = 0; i < rows->n; i++)
     rows->rows[i].check = FALSE;
   return errors;
@@ -256,7 +256,8 @@ static int settle_untold(const Rows *rows, int mask, const Link *start, Link *li
     double value = link_constant_get(&fitted, c), from = link_constant_get(start, c), kept = 1, lost = 0;
     if (!(mask & c->mask))
       continue;
-    for (int i = 0; i < SETTLE_STEPS && kept > 0 && !is_held(rows, &fitted, c); i++) {
+    int steps = is_held(rows, &fitted, c) ? 0 : SETTLE_STEPS;
+    for (int i = 0; i < steps && kept > 0; i++) {
       double share = i == 0 ? 0 : (lost + kept) / 2;
       *constant_of(&trial, c) = from + share * (value - from);
       *(rows_apart(rows, &fitted, &trial, NOTICED_SHARE) ? &lost : &kept) = share;
@@ -291,7 +292,7 @@ static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, 
     return FALSE;
   mask = with_ring_rate(rows, mask);
   *out = (LinkCalibration){.held_out = held_out_errors(rows, mask, &start)};
-  fit_link_near(rows->rows, rows->n, rows->tier, mask, mask & FIT_LINK_IN_SWITCH ? NEAR : 0, &link);
+  fit_link_near(rows->rows, rows->n, rows->tier, mask, NEAR(mask), &link);
   out->fitted = settle_untold(rows, mask, &start, &link);
   out->errors = fit_link_errors(rows->rows, rows->n).fit;
   fill(out, rows, &link, machine->like);

@@ -313,7 +313,8 @@ static void add_recipe(Export *e, GString *flags)
     export_words(flags, "--fp8-format %s --fp8-recipe %s", f->recipe >= FP8_BLOCKWISE ? "e4m3" : "hybrid",
                  recipes[f->recipe]);
     add(flags, states->gathers_narrow ? "--fp8-param-gather" : NULL);
-    add(flags, states->gathers_narrow && f->recipe == FP8_MXFP8 && states->zero < 3 ? "--reuse-grad-buf-for-mxfp8-param-ag" : NULL);
+    if (states->gathers_narrow && f->recipe == FP8_MXFP8 && states->zero < 3) /* of the distributed optimizer */
+      add(flags, "--reuse-grad-buf-for-mxfp8-param-ag");
   }
   if (f->products == PRODUCTS_FP4)
     add(flags, "--fp4-format e2m1 --fp4-recipe nvfp4");

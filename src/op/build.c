@@ -214,6 +214,12 @@ static double activation_bytes(const Build *b)
   return b->tokens * b->hidden * b->bytes;
 }
 
+/* Whether rows that ranks gather for a product travel in 8 or 4 bits, cast before. */
+static gboolean travels_narrow(const Build *b, const Linear *l)
+{
+  return is_narrow(b, l) && fp8_work(&b->passes->formats)->value_bytes < b->bytes;
+}
+
 /* Bytes of rows that are gathered for a product: they travel in its format. */
 static double gathered_bytes(const Build *b, const Linear *l)
 {
@@ -252,15 +258,14 @@ static Op product(const Build *b, const Linear *l, Pass pass, double m, double n
 /* Whether rows that were gathered in the format have their columns made behind it. */
 static gboolean transposes(const Build *b, const Linear *l)
 {
-  return is_narrow(b, l) && fp8_work(&b->passes->formats)->value_bytes < b->bytes &&
-         !fp8_work(&b->passes->formats)->block_scales && !b->narrow_columns;
+  return travels_narrow(b, l) && !fp8_work(&b->passes->formats)->block_scales && !b->narrow_columns;
 }
 
 /* Bytes of casting so many values, `each` a value: those that are gathered in the format are cast before, each rank's own,
  * and their columns are made behind it or come along. */
 static double cast_bytes(const Build *b, const Linear *l, double each, double values, gboolean gathered)
 {
-  if (!gathered || fp8_work(&b->passes->formats)->value_bytes >= b->bytes)
+  if (!gathered || !travels_narrow(b, l))
     return each * values;
   return MAX(0, each - (transposes(b, l) ? 1 : 0)) * values / b->tp;
 }
@@ -362,7 +367,7 @@ static void copy_rows_backward(Build *b, double bytes, Pass pass)
 static void linear_forward(Build *b, const Linear *l)
 {
   Op op = product(b, l, PASS_FORWARD, l->rows, l->out, l->in);
-  gboolean gathers = gathers_input(b, l), early = gathers && is_narrow(b, l) && gathered_bytes(b, l) < activation_bytes(b);
+  gboolean gathers = gathers_input(b, l), early = gathers && travels_narrow(b, l);
 
   if (gathers && meets_for_scale(b, l))
     build_forward_collective(b, "largest value", COLLECTIVE_ALL_REDUCE, SCALE_BYTES);
@@ -407,8 +412,7 @@ static void accumulate(Build *b, const Linear *l, Op *product)
 
 static void linear_backward(Build *b, const Linear *l)
 {
-  gboolean overlaps = !b->frozen; /* with its weights' gradient */
-  gboolean early = is_narrow(b, l) && gathered_bytes(b, l) < activation_bytes(b); /* gradients travel in the format */
+  gboolean overlaps = !b->frozen, early = travels_narrow(b, l); /* overlaps: with its weights' gradient */
   Op weight_gradient = product(b, l, PASS_WEIGHT, l->in, l->out, l->rows);
 
   /* reversed: what is added last runs first */
