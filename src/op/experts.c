@@ -5,10 +5,18 @@
 
 #define ROUTER_BYTES 4 /* of a logit: routers work in fp32 */
 
-/* Host operations (op.h) of choosing experts, of its auxiliary loss and of counting and sorting rows for the exchange,
- * and of their backward: counted in Megatron Core 0.17, moe/router.py, moe_utils.py and token_dispatcher.py. */
-#define DISPATCH_OPERATIONS 40
-#define DISPATCH_BACKWARD_OPERATIONS 25
+/* Host operations (op.h) of choosing experts and of the auxiliary loss, and of their backward; and of counting and
+ * sorting rows for the exchange, where its kernels do not: counted in Megatron Core 0.17, moe/router.py, moe_utils.py
+ * and token_dispatcher.py. */
+#define ROUTER_OPERATIONS 23
+#define ROUTER_BACKWARD_OPERATIONS 20
+#define SORT_BACKWARD_OPERATIONS 5
+static const int sort_operations[DISPATCH_COUNT] = {
+  [DISPATCH_ALL_TO_ALL] = 17,
+  [DISPATCH_GATHER] = 17,
+  [DISPATCH_FLEX] = 8,
+  [DISPATCH_HYBRID] = 2,
+};
 
 static void router(Build *b, double rows)
 {
@@ -50,27 +58,31 @@ static double read_once(const Build *b, double moved)
   return moved / 2 * (1 + 1.0 / b->spec->ffn.experts_per_token);
 }
 
-/* Rows of tokens to where their experts read them, by index_select; its gradient adds them up where they came from. */
-static void take_rows(Build *b, double moved)
+/* Rows of tokens to where their experts read them: by one kernel, or by index_select, whose gradient adds them up where
+ * they came from. */
+static void permute(Build *b, double moved)
 {
   double bytes = read_once(b, moved);
+  gboolean one = b->passes->framework->fused_permutation;
 
-  build_stream(b, &(Stream) { .name = "take rows", .forward_bytes = bytes, .forward_kernels = 1,
-                              .backward_bytes = bytes, .backward_kernels = 2 });
+  if (moved > 0)
+    build_stream(b, &(Stream) { .name = one ? "permute rows" : "take rows", .forward_bytes = bytes,
+                                .forward_kernels = 1, .backward_bytes = bytes, .backward_kernels = one ? 1 : 2 });
 }
 
-/* The way back, by scatter_add. */
-static void add_rows(Build *b, double moved)
+/* The way back: by one kernel, or weighed by one and added up by scatter_add. The gradient reads again what is weighed
+ * here. */
+static void unpermute(Build *b, double moved)
 {
-  double bytes = read_once(b, moved);
+  double bytes = read_once(b, moved), kept = b->passes->framework->weighs_inside ? 0 : moved / 2;
+  gboolean one = b->passes->framework->fused_permutation;
+  double weighed = one ? bytes : moved;
 
-  build_stream(b, &(Stream) { .name = "add rows", .forward_bytes = bytes, .forward_kernels = 2,
-                              .backward_bytes = bytes, .backward_kernels = 1 });
-}
-
-static gboolean takes_rows(const Build *b, double moved)
-{
-  return moved > 0 && !b->passes->framework->fused_permutation;
+  build_stream(b, &(Stream) { .name = one ? "combine" : "weigh rows", .forward_bytes = weighed, .forward_kernels = 2,
+                              .backward_bytes = weighed + kept, .backward_kernels = 2, .saved = kept });
+  if (!one)
+    build_stream(b, &(Stream) { .name = "add rows", .forward_bytes = bytes, .forward_kernels = 2,
+                                .backward_bytes = bytes, .backward_kernels = 1 });
 }
 
 /* Top-k of `rows` tokens, and `moved` bytes to the places from which their experts read them. How many rows each expert
@@ -79,27 +91,17 @@ static gboolean takes_rows(const Build *b, double moved)
  * dispatch drains the stream for the same reason, NVIDIA-NeMo/Automodel#3931). */
 static void dispatch(Build *b, double rows, double moved)
 {
-  double logits = ROUTER_BYTES * rows * b->spec->ffn.experts, fused = takes_rows(b, moved) ? 0 : moved;
+  double logits = ROUTER_BYTES * rows * b->spec->ffn.experts;
+  int permutes = moved > 0 && b->passes->framework->fused_permutation; /* one of the operations */
+  int sorts = sort_operations[b->passes->dispatch], sorts_back = moved > 0 ? SORT_BACKWARD_OPERATIONS : 0;
 
-  build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = fused + 2 * logits, .forward_kernels = 4,
-                              .backward_bytes = fused, .backward_kernels = 2, .saved = logits,
-                              .forward_operations = DISPATCH_OPERATIONS,
-                              .backward_operations = DISPATCH_BACKWARD_OPERATIONS });
-  if (takes_rows(b, moved))
-    take_rows(b, moved);
+  build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = 2 * logits, .forward_kernels = 4 - permutes,
+                              .backward_bytes = 2 * logits, .backward_kernels = 2 - permutes, .saved = logits,
+                              .forward_operations = ROUTER_OPERATIONS + sorts - permutes,
+                              .backward_operations = ROUTER_BACKWARD_OPERATIONS + sorts_back - permutes });
+  permute(b, moved);
   b->captured = FALSE;
   b->counted = !b->passes->expert_rows_known;
-}
-
-/* Half of what is moved is what experts made: kept, and read again, where rows are weighed here. */
-static void combine(Build *b, double moved)
-{
-  double kept = b->passes->framework->weighs_inside ? 0 : moved / 2;
-
-  build_stream(b, &(Stream) { .name = "combine", .forward_bytes = moved, .forward_kernels = 2,
-                              .backward_bytes = moved + kept, .backward_kernels = 2, .saved = kept });
-  if (takes_rows(b, moved))
-    add_rows(b, moved);
 }
 
 /* Their input is the router's. */
@@ -142,7 +144,7 @@ static void experts_whole(Build *b)
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .outer = b->routed,
                         .width = f->width / b->tp, .batch = f->experts, .rows = routed / f->experts,
                         .saved = routed * row_bytes, .module = MODULE_MOE_ACT, .inside = TRUE });
-  combine(b, 2 * routed * row_bytes);
+  unpermute(b, 2 * routed * row_bytes);
   leave_latent(b, b->tokens);
   shared(b, TRUE);
   build_exit(b);
@@ -311,7 +313,7 @@ static void by_all_to_all(Build *b)
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
   build_exchange(b, "return tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
   next = build_beside(b, back, build_mlp_down);
-  combine(b, 2 * routed * row_bytes);
+  unpermute(b, 2 * routed * row_bytes);
   forward_op(b, next)->joins = TRUE;
   b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
 }
@@ -418,7 +420,7 @@ static void by_place(Build *b)
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received);
   local_experts(b, etp * received);
-  combine(b, 2 * etp * received * row_bytes);
+  unpermute(b, 2 * etp * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
   exchange_by_place(b, "return tokens", sent, delivered);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + etp) * received * row_bytes);
@@ -436,7 +438,7 @@ static void by_gather(Build *b)
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, gathered * row_bytes, &b->expert_block);
   dispatch(b, b->rows, 2 * received * row_bytes);
   local_experts(b, received);
-  combine(b, 2 * received * row_bytes);
+  unpermute(b, 2 * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, gathered * row_bytes, &b->expert_block);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (2 * gathered + received) * row_bytes);
 }
