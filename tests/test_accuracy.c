@@ -108,6 +108,16 @@ START_TEST(mfu_is_outside)
   kind.mfu = 0.655;
   g_autofree char *text = domain_outside(domain, &kind);
   ck_assert_str_eq(text, "MFU with masks deducted 65.5 % (54.0 % at most by 12 runs of megatron in bf16 on a)");
+
+  kind.experts = TRUE; /* of which there are no runs, then some */
+  ck_assert_ptr_null(domain_outside(domain, &kind));
+  kind.mfu = 0.3;
+  for (int i = 0; i < DOMAIN_RUNS_MIN; i++)
+    domain_add(domain, &kind);
+  kind.mfu = 0.5;
+  g_autofree char *experts = domain_outside(domain, &kind);
+  ck_assert_str_eq(experts, "MFU with masks deducted 50.0 % (30.0 % at most by 10 runs of megatron with experts in bf16 "
+                            "on a)");
   kind.names[KIND_FORMAT] = "fp4";
   g_autofree char *few = domain_outside(domain, &kind);
   ck_assert_str_eq(few, "format fp4 (1 run)");
