@@ -31,6 +31,7 @@ static const Framework framework = {
   .fused_activation = TRUE,
   .fused_dropout_add = TRUE,
   .fused_rope = TRUE,
+  .fused_permutation = TRUE,
   .scatter_gather = TRUE,
   .overlap_gradients = TRUE,
   .overlap_parameters = TRUE,

@@ -177,11 +177,15 @@ START_TEST(megatron_experts)
 {
   Case c = case_new("mixtral-8x7b", "dgx-h100", 64);
   has(&c, "megatron", "--group-query-attention --num-query-groups 8 --swiglu --ffn-hidden-size 14336\n"
-                      "  --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 14336 --moe-grouped-gemm\n"
+                      "  --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 14336 --moe-grouped-gemm --moe-permute-fusion\n"
                       "  --normalization RMSNorm --untie-embeddings-and-output-weights --disable-bias-linear\n"
                       "  --rotary-base 1000000 --norm-epsilon 1e-05 --moe-aux-loss-coeff 0.02\n"
                       "  --attention-dropout 0 --hidden-dropout 0 --no-create-attention-mask-in-dataloader\n");
   test_text(lost(&c, "megatron"), "");
+  c.framework.fused_permutation = FALSE;
+  c.plan.framework = &c.framework;
+  has_not(&c, "megatron", "--moe-permute-fusion");
+  c.framework.fused_permutation = TRUE;
   c.plan.dispatch = DISPATCH_HYBRID; /* of no meaning where each rank has all experts */
   has_not(&c, "megatron", "dispatcher");
   has_not(&c, "bridge", "dispatcher");
@@ -201,7 +205,7 @@ START_TEST(megatron_latent_attention)
   has(&c, "megatron", "--multi-latent-attention --kv-lora-rank 512 --q-lora-rank 1536 --qk-head-dim 128 "
                       "--qk-pos-emb-head-dim 64 --v-head-dim 128 --swiglu --ffn-hidden-size 18432\n"
                       "  --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 --moe-grouped-gemm "
-                      "--moe-layer-freq '([0]*3+[1]*58)*1' --moe-shared-expert-intermediate-size 2048 "
+                      "--moe-permute-fusion --moe-layer-freq '([0]*3+[1]*58)*1' --moe-shared-expert-intermediate-size 2048 "
                       "--moe-router-score-function sigmoid --moe-router-enable-expert-bias\n");
   has_not(&c, "megatron", "--kv-channels");
   has_not(&c, "megatron", "--group-query-attention");

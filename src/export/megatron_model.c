@@ -129,6 +129,8 @@ static void add_experts(const Export *e, GString *flags)
                f->experts_per_token, f->width);
   if (e->layout.passes.formats.precision == DTYPE_BF16)
     export_words(flags, "--moe-grouped-gemm");
+  if (e->layout.passes.framework->fused_permutation)
+    export_words(flags, "--moe-permute-fusion");
   if (layers)
     export_words(flags, "--moe-layer-freq '%s'", layers);
   if (f->latent)
