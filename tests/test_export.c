@@ -202,6 +202,12 @@ START_TEST(torchtitan_batch_and_stages)
   c.plan.fp8_recipe = FP8_TENSORWISE; /* the output layer stays in 16 bits */
   has(&c, "torchtitan", "[quantize.linear.float8]\nrecipe_name = \"tensorwise\"\nfilter_fqns = [\"output\"]\n");
   case_clear(&c);
+  c = case_new("llama-3.1-8b", "hgx-b200", 8);
+  c.plan.zero = 3;
+  plan_set_format(&c.plan, DTYPE_FP4);
+  test_text(lost(&c, "torchtitan"), "precision: fp4: expected bf16, fp16 or fp32, torchtitan has no fp4 recipe, written "
+                                    "as bf16\n"); /* its files of 0.2 name none */
+  case_clear(&c);
 }
 END_TEST
 

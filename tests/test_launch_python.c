@@ -377,6 +377,9 @@ START_TEST(what_cannot_be_written_is_said)
   check_change(DEF "    return Trainer.Config()\n", "[model]\n", "[model]\nconverters = [\"quantize.linear.mx\"]\n",
                DEF "    return Trainer.Config()\n",
                "run: model_spec: converters MXFP8LinearConverter: no place in the file: write it yourself");
+  check_change(DEF "    return Trainer.Config()\n", "[model]\n", "[model]\nconverters = [\"quantize.linear.nvfp4\"]\n",
+               DEF "    return Trainer.Config()\n",
+               "run: model_spec: converters NVFP4LinearConverter: no place in the file: write it yourself");
   check_change(DEF "    return Trainer.Config()\n", "[model]\nconverters = [\"quantize.linear.mx\"]\n", "[model]\n",
                DEF "    return Trainer.Config()\n",
                "run: model_spec: converters none: no place in the file: write it yourself");

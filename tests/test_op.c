@@ -204,14 +204,14 @@ START_TEST(activations_of_every_other_product)
 }
 END_TEST
 
-/* In 8 bits the same of 2026, what attention made and the block's input of before. */
+/* In 8 bits the same of 2026, what attention made and the block's input of before, and in 4 bits. */
 START_TEST(activations_of_every_other_narrow_product)
 {
   g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 1000);
   g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
   g_autoptr(Framework) before = fixture_framework("torchtitan-2025-11");
-  g_autoptr(Framework) framework = fixture_framework("torchtitan-2026-05");
-  double s = 512, h = 1024;
+  g_autoptr(Framework) framework = fixture_framework("torchtitan-2026-08");
+  double s = 512, h = 1024, least = 2 * s * (h + h) + 4 * 16 * s;
   Plan plan = plan_default(model, framework);
 
   plan.recompute = RECOMPUTE_SELECTIVE;
@@ -220,7 +220,11 @@ START_TEST(activations_of_every_other_narrow_product)
   plan.fp8_recipe = FP8_MXFP8;
   ck_assert_double_eq(saved_of(model, &plan, cluster), wide);
   plan.framework = before;
-  ck_assert_double_eq_tol(saved_of(model, &plan, cluster), 2 * s * (h + h) + 4 * 16 * s, 0.5);
+  ck_assert_double_eq_tol(saved_of(model, &plan, cluster), least, 0.5);
+  plan.framework = framework;
+  plan.products = PRODUCTS_FP4;
+  plan.fp8_recipe = FP8_NVFP4;
+  ck_assert_double_eq_tol(saved_of(model, &plan, cluster), least, 0.5);
 }
 END_TEST
 

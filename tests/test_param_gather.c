@@ -294,6 +294,7 @@ START_TEST(files_of_the_tools_are_read)
     { "[\"float8\"]\n[float8]\nrecipe_name = \"rowwise\"\n", "\"fp8_recipe\": \"rowwise\"",
       "fp8_param_gather" },
     { "[\"quantize.linear.mx\"]\n", "\"fp8_recipe\": \"mxfp8\"", "fp8_param_gather" },
+    { "[\"quantize.linear.nvfp4\"]\n", "\"precision\": \"fp4\"", "fp8_recipe" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

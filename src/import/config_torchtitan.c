@@ -179,6 +179,7 @@ static void put_kernels(ConfigReading *r, JsonWriter *w)
 
   json_put_string(w, "recompute_granularity", recomputation(r, mode));
   json_put_string(w, "precision", is_float8(s) || strstr(converters, "linear.mx") ? "fp8"
+                                  : strstr(converters, "linear.nvfp4") ? "fp4"
                                   : g_str_equal(format, "float32") ? "fp32" : "bf16");
   if (strstr(converters, "linear.mx"))
     json_put_string(w, "fp8_recipe", "mxfp8");

@@ -131,7 +131,8 @@ static gboolean has_below(const Settings *s, const Setting *one)
 static const char *const modes[][2] = { { "FullAC", "full" }, { "SelectiveAC", "selective" }, { "None", "none" } };
 
 static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.linear.float8" },
-                                        { "MXFP8LinearConverter", "quantize.linear.mx" } };
+                                        { "MXFP8LinearConverter", "quantize.linear.mx" },
+                                        { "NVFP4LinearConverter", "quantize.linear.nvfp4" } };
 
 /* Names that TOML has for what Python calls. */
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)

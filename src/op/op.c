@@ -114,6 +114,13 @@ double op_operations(const Op *op, const Framework *framework)
   }
 }
 
+/* Whether recomputation of products keeps outputs of those in a format: of 8 bits where the framework's list names them,
+ * of 4 not, which run inside a function of their own (torchao, nvfp4_linear.py). */
+static gboolean keeps_products(const Framework *f, DType format)
+{
+  return format != DTYPE_FP4 && (format != DTYPE_FP8 || f->selective_narrow);
+}
+
 double op_recompute_share(const Op *op, const LayerWork *work, const PassLayout *passes)
 {
   const Framework *framework = passes->framework;
@@ -127,7 +134,7 @@ double op_recompute_share(const Op *op, const LayerWork *work, const PassLayout 
     return (op->redone & recompute_modules(&passes->recompute.scope)) != 0;
   switch (op->kind) {
   case OP_MATMUL:
-    return op->matmul.dtype == DTYPE_FP8 && !framework->selective_narrow ? 1 : 0.5;
+    return keeps_products(framework, op->matmul.dtype) ? 0.5 : 1;
   case OP_MEMORY:
     return 1;
   case OP_COLLECTIVE:
@@ -186,8 +193,8 @@ static double bytes_of_products(const LayerWork *work, const Build *b)
 {
   gboolean dense = b->spec->attention.heads > 0 && !b->spec->attention.kv_lora_rank && b->spec->ffn.width > 0 &&
                    b->spec->ffn.experts == 0 && !b->spec->branch;
-  gboolean narrow = formats_narrow(&b->passes->formats) && !b->passes->framework->selective_narrow;
-  double kept = b->rows * b->hidden * b->bytes + (dense && !narrow ? bytes_of_every_other(b) : 0);
+  gboolean keeps = keeps_products(b->passes->framework, formats_product(&b->passes->formats));
+  double kept = b->rows * b->hidden * b->bytes + (dense && keeps ? bytes_of_every_other(b) : 0);
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
