@@ -92,6 +92,22 @@ static guint graphs_of(const Framework *framework, const Model *model)
   return framework->graphs & ~(model_has_experts(model) ? 1u << GRAPH_FULL : 0);
 }
 
+/* In fp8, which the cluster's own devices do not have. */
+static void set_narrow(Instance *in)
+{
+  Cluster *own = in->cluster, *narrow = fixture_cluster("dgx-h100", own->devices);
+
+  narrow->tiers[0].devices = narrow->devices_per_node = own->devices_per_node;
+  narrow->nodes = own->nodes;
+  narrow->host_memory_bytes = own->host_memory_bytes;
+  narrow->host_memory_bytes_per_s = own->host_memory_bytes_per_s;
+  narrow->device.host_bytes_per_s = own->device.host_bytes_per_s;
+  narrow->device.memory_bytes = own->device.memory_bytes;
+  cluster_free(own);
+  in->cluster = narrow;
+  in->base.products = PRODUCTS_FP8;
+}
+
 void instance_framework_init(Instance *in, GRand *rand, const char *framework)
 {
   in->framework = fixture_framework(framework);
@@ -104,7 +120,7 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
   in->base.global_batch = 4 << g_rand_int_range(rand, 0, 3);
   in->base.expert_load = 1 + g_rand_int_range(rand, 0, 2);
   if (in->framework->fp8 && in->base.precision == DTYPE_BF16 && g_rand_int_range(rand, 0, 4) == 0)
-    in->base.products = PRODUCTS_FP8;
+    set_narrow(in);
   in->base.overlap.experts = in->framework->shared_overlap && g_rand_int_range(rand, 0, 3) == 0;
   in->base.graph = one_of(rand, graphs_of(in->framework, in->model));
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1, .least = TRUE };

@@ -136,6 +136,7 @@ static gboolean choose_gather(const Asked *w, const Plan *plan, StateChoice *sta
   with.param_gather = GATHER_USUAL;
   with.zero = state->zero;
   with.offload = offloads[state->offload];
+  choose_formats(&with.optimizer, state->formats);
   gboolean can = plan_can_gather_narrow(&with), narrow = can && fixed != 0;
   if (narrow != plan_gathers_narrow(&with))
     state->gather = narrow ? GATHER_NARROW : GATHER_WIDE;
