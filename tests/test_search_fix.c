@@ -149,5 +149,40 @@ START_TEST(narrow_moments_are_legal)
 }
 END_TEST
 
+/* Whether every plan of a question to a framework, with states and layers on the host, has each number that is fixed. */
+static gboolean all_have(GRand *rand, const char *framework, const char *fix)
+{
+  Instance in;
+  gboolean have = TRUE;
+
+  instance_framework_init(&in, rand, framework);
+  in.options.space = SPACE_OFFLOAD;
+  ck_assert(fixed_parse("--fix", fix, &in.options.fixed, NULL));
+  g_autoptr(GArray) plans = instance_plans(&in);
+  for (guint i = 0; i < plans->len; i++)
+    for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
+      const PlanKey *key = plan_key_of(id);
+      int fixed = in.options.fixed.value[id];
+      gboolean number = key->field.type == JSON_INT || key->field.type == JSON_BOOL;
+      if (number && fixed >= 0)
+        have &= G_STRUCT_MEMBER(int, &g_array_index(plans, Plan, i), key->field.offset) == fixed;
+    }
+  instance_clear(&in);
+  return have;
+}
+
+START_TEST(all_plans_have_what_is_fixed)
+{
+  static const char *const fixes[] = { "ep_overlap=1", "ep_overlap=0,sp=1", "tp_overlap=1", "mbs=2,sp=0",
+                                       "offload_layers=1", "offload_layers=0,cp=1", "dp=2,zero=1", "ep=2" };
+  GRand *rand = g_rand_new_with_seed(7);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(fixes); i++)
+    for (int k = 0; k < 12; k++)
+      ck_assert_msg(all_have(rand, k % 2 ? "megatron-core-2026" : "torchtitan", fixes[i]), "%s", fixes[i]);
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds, sgd_is_whole_where_it_must_be,
-          narrow_moments_are_legal)
+          narrow_moments_are_legal, all_plans_have_what_is_fixed)

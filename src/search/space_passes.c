@@ -200,7 +200,7 @@ int space_passes(const SearchOptions *o, const Model *model, const Cluster *clus
                         (PassChoice) { .sequence_parallel = sp, .exchange = exchange, .graph = kinds[g] }, passes + n);
   for (int sp = 0; sp <= (plan->tp > 1) && kinds[0] == GRAPH_NONE && offers_layers(o, cluster, plan); sp++)
     if ((fixed < 0 || fixed == sp) && o->fixed.value[KEY_OFFLOAD_LAYERS] < 0)
-      n += add_offloads(model, (PassChoice) { .sequence_parallel = sp }, passes + n);
+      n += add_offloads(model, (PassChoice) { .sequence_parallel = sp, .exchange = first }, passes + n);
   for (int i = 0; i < n; i++)
     set_switches(o, cluster, plan, &passes[i]);
   return n;
