@@ -173,6 +173,23 @@ START_TEST(sets_of_modules_tie)
 }
 END_TEST
 
+/* A dispatcher is a mechanism where experts are on other ranks, else it means nothing. */
+START_TEST(idle_dispatchers_do_not_count)
+{
+  g_autoptr(Framework) framework = fixture_framework("automodel-2025");
+  g_autoptr(Model) model = fixture_experts(2, 256, 4, 4, 64, 256);
+  Plan plan = plan_default(model, framework), divided;
+
+  plan.gpus = plan.dp = 2;
+  for (plan.dispatch = 0; plan.dispatch < DISPATCH_COUNT; plan.dispatch++) {
+    divided = plan;
+    divided.ep = 2;
+    ck_assert_int_eq(plan_mechanisms(&plan), 0);
+    ck_assert_int_eq(plan_mechanisms(&divided), plan.dispatch >= DISPATCH_FLEX ? 2 : 1);
+  }
+}
+END_TEST
+
 TEST_LOOPS("search ties", { the_most_robust_is_found, 4 }, { whole_frameworks_agree, 4 },
-           { nothing_ties_unless_asked, 1 },
+           { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE })

@@ -202,6 +202,11 @@ static int schedule_mechanisms(const Plan *p)
   return 1 + !plain + (p->schedule->split ? 1 : 0);
 }
 
+static int expert_mechanisms(const Plan *p)
+{
+  return plan_experts_apart(p) ? 1 + (p->dispatch >= DISPATCH_FLEX) : 0;
+}
+
 static gboolean narrows_states(const Optimizer *o)
 {
   gboolean narrow = o->remainders;
@@ -219,9 +224,9 @@ int plan_mechanisms(const Plan *p)
   for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
     switches += (*key)->shorter && !plan_key_is_usual(*key, p);
 
-  return (p->tp > 1) + (p->cp > 1) + plan_experts_apart(p) + schedule_mechanisms(p) + MAX(0, p->zero - 1) +
+  return (p->tp > 1) + (p->cp > 1) + expert_mechanisms(p) + schedule_mechanisms(p) + MAX(0, p->zero - 1) +
          (p->recompute != RECOMPUTE_NONE) + recompute_counts(&p->scope) + 2 * offload_any(&p->offload) +
          (p->split.stages > 0) + (p->strategies.n > 0) + narrows_states(&p->optimizer) + p->pipeline_inner +
-         (p->shard_group > 0) + (o->secondary > 0) + (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) +
-         p->overlap.exchange + plan_gathers_narrow(p) + switches;
+         (p->shard_group > 0) + (o->secondary > 0) + (p->graph != GRAPH_NONE) + p->overlap.exchange +
+         plan_gathers_narrow(p) + switches;
 }
