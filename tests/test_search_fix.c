@@ -184,5 +184,34 @@ START_TEST(all_plans_have_what_is_fixed)
 }
 END_TEST
 
+/* Where states go says nothing of activations: those of layers go to the host beside states that are fixed there. */
+START_TEST(layers_go_beside_fixed_states)
+{
+  static const char *const fixes[] = { "offload=none", "offload=optimizer" };
+  GRand *rand = g_rand_new_with_seed(8);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(fixes); i++) {
+    int hosted = 0;
+    for (int k = 0; k < 8; k++) {
+      Instance in;
+      instance_framework_init(&in, rand, "megatron-core-2026");
+      in.base.graph = GRAPH_NONE;
+      in.options.space = SPACE_OFFLOAD;
+      ck_assert(fixed_parse("--fix", "pp=1,graph=none", &in.options.fixed, NULL));
+      ck_assert(fixed_parse("--fix", fixes[i], &in.options.fixed, NULL));
+      g_autoptr(GArray) plans = instance_plans(&in);
+      for (guint n = 0; n < plans->len; n++) {
+        const Offload *o = &g_array_index(plans, Plan, n).offload;
+        ck_assert_int_eq(o->optimizer, i == 0 ? STORE_DEVICE : STORE_CPU);
+        hosted += o->layers > 0;
+      }
+      instance_clear(&in);
+    }
+    ck_assert_int_gt(hosted, 0);
+  }
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds, sgd_is_whole_where_it_must_be,
-          narrow_moments_are_legal, all_plans_have_what_is_fixed)
+          narrow_moments_are_legal, all_plans_have_what_is_fixed, layers_go_beside_fixed_states)

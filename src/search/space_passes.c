@@ -74,7 +74,7 @@ static gboolean offers_layers(const SearchOptions *o, const Cluster *cluster, co
 
   return plan->framework->choices >> CHOICE_OFFLOAD_LAYERS & 1 && plan->pp == 1 &&
          (cluster->device.host_coherent || o->space & SPACE_OFFLOAD) && fixed[KEY_OFFLOAD_LAYERS] != 0 &&
-         fixed[KEY_OFFLOAD] <= 0 && fixed[KEY_RECOMPUTE] <= RECOMPUTE_NONE;
+         fixed[KEY_RECOMPUTE] <= RECOMPUTE_NONE;
 }
 
 /* Numbers of such blocks, in even steps up to all but one. */
