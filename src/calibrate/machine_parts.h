@@ -21,9 +21,9 @@ double points_crowding(const GArray *points, PointKind kind, const char *name, g
 
 /*
  * How far ranks drift apart. The slowest of n is behind their mean by
- * sqrt(2 ln n (s^2 + j^2 g(T / t))) where each is averaged over T: s lasts
- * (rate_spread), j is of a moment and t its correlation time (rate_jitter,
- * cost/price.h). Fitted to the reference points, of several T.
+ * e(n) sqrt(s^2 + j^2 g(T / t)) where each is averaged over T: e(n) is the
+ * expected largest of n normals (cost/slowest.h), s lasts (rate_spread), j is
+ * of a moment and t its correlation time (rate_jitter). Fitted to the reference points, of several T.
  */
 void machine_fit_spread(const GArray *points, MachineFit *fit);
 

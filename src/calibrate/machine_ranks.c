@@ -1,12 +1,12 @@
 /* What ranks cost one another: units they share, and waiting for the slowest. */
 #include "calibrate/machine_parts.h"
-#include "cost/price.h"
+#include "cost/slowest.h"
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 
-#define SPREAD_MAX 0.2 /* as the file's */
+#define SPREAD_MAX 0.5 /* as the file's */
 #define JITTER_MAX 1
 #define LASTS_MIN_S 1e-3
 #define LASTS_MAX_S 10
@@ -80,7 +80,7 @@ static Drift drift_of(const GArray *points)
     if (!point_like(p, POINT_REFERENCE, "slowest", FALSE) || p->busy < 2)
       continue;
     d.interval_s[d.n] = ((p->m ? p->m : OLD_SAMPLES) - 1) * apart;
-    d.variance[d.n++] = pow(MAX(p->seconds / mean - 1, 0), 2) / (2 * log(p->busy));
+    d.variance[d.n++] = pow(MAX(p->seconds / mean - 1, 0) / expected_largest(p->busy), 2);
   }
   return d;
 }

@@ -3,7 +3,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "calibrate/machine_fit.h"
-#include "cost/price.h"
+#include "cost/slowest.h"
 
 #include <math.h>
 
@@ -258,7 +258,7 @@ static double behind(const MachineFit *fit, double interval_s)
 {
   double passing = fit->rate_jitter > 0 ? pow(fit->rate_jitter, 2) * jitter_left(interval_s / fit->rate_jitter_s) : 0;
 
-  return 1 + sqrt(2 * log(fit->head.processors) * (pow(fit->rate_spread, 2) + passing));
+  return 1 + expected_largest(fit->head.processors) * sqrt(pow(fit->rate_spread, 2) + passing);
 }
 
 static char *ranks_text(const MachineFit *fit)

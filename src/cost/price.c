@@ -4,6 +4,7 @@
 #include "cost/kernel.h"
 #include "cost/offload.h"
 #include "cost/orthogonal.h"
+#include "cost/slowest.h"
 
 #include <math.h>
 
@@ -335,44 +336,6 @@ static void price_pass(Priced *w, Pass pass, PassPrice *price)
   w->lanes = (Lanes) { .price = price, .slowdown = 1, .passes = w->passes, .pass = pass, .exchange_slowdown = 1 };
   layer_work_pass(w->work, w->passes, pass, price_op, w);
   finish(&w->lanes);
-}
-
-double slowest_device(const Device *device, int devices)
-{
-  return 1 + device->rate_spread * sqrt(2 * log(devices));
-}
-
-double jitter_left(double interval)
-{
-  return interval > 1e-3 ? 2 / interval * (1 - (1 - exp(-interval)) / interval) : 1 - interval / 3;
-}
-
-/* Variance of the slowest of n, whose mean time between meetings is given. */
-static double jitter_of(const Device *device, int n, double between_s)
-{
-  return n > 1 ? pow(device->rate_jitter, 2) * jitter_left(between_s / device->rate_jitter_s) * 2 * log(n) : 0;
-}
-
-static double lasting(const Device *device, int ranks)
-{
-  return pow(device->rate_spread, 2) * 2 * log(ranks);
-}
-
-double slowest_inside(const Device *device, const PassLayout *passes, double inside_s)
-{
-  if (device->rate_jitter == 0)
-    return slowest_device(device, passes->ranks);
-  return 1 + sqrt(lasting(device, passes->ranks) + jitter_of(device, passes->tp * passes->cp, inside_s));
-}
-
-double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *meetings)
-{
-  int ranks = mesh->ranks, stages = mesh->dense[AXIS_PIPELINE].size, replicas = mesh->dense[AXIS_DATA].size;
-
-  if (device->rate_jitter == 0)
-    return slowest_device(device, ranks);
-  return 1 + sqrt(lasting(device, ranks) + jitter_of(device, mesh->block, meetings->inside_s) +
-                  jitter_of(device, stages, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
 }
 
 static OpTime *price_ops(const GArray *ops, const PassLayout *passes, const Cluster *cluster, OpTimes *known)

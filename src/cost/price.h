@@ -122,28 +122,6 @@ typedef void (*PriceSpecFunc)(gpointer data, const PassLayout *passes, int entry
 PriceTable *price_table_of_specs(const Model *model, const PassLayout *passes, const Cluster *cluster,
                                  PriceSpecFunc price, gpointer data);
 
-/* How much longer the slowest of `devices` like devices takes, to which the
- * others wait: 1 + spread sqrt(2 ln n), the expected largest of n normals. */
-double slowest_device(const Device *device, int devices);
-
-/*
- * With rates that also change in time, a rank waits for the slowest of those it
- * meets, on average over the time since they met: those of its tensor- and
- * context-parallel group at each collective of a pass, those of other stages
- * about once for every micro-batch in flight, and all replicas once a step (or a
- * gather). Ranks met inside passes are in the layers' prices, the others are not.
- */
-typedef struct {
-  double inside_s, stages_s, replicas_s; /* between meetings; only the first matters for `inside` */
-} Meetings;
-
-double slowest_inside(const Device *device, const PassLayout *passes, double inside_s);
-double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *meetings);
-
-/* Share of a fluctuation's variance that is left on average over an interval:
- * of an Ornstein-Uhlenbeck process with correlation time 1. */
-double jitter_left(double interval);
-
 /* The optimizer's step of a rank with that many parameters, [1] those of experts that are apart, `narrow` of them of
  * products in 8 or 4 bits, and with as many ranks like it on its node, by the parameters of each kind that they have
  * (mesh_node_sharers); NULL: as all there are. */

@@ -1,6 +1,8 @@
 /* Passes of ranks that wait for one another beyond what layers' prices say. */
 #include "program/build.h"
 
+#include "cost/slowest.h"
+
 static gboolean gathers_in_passes(const ProgramBuild *b)
 {
   return own_states(b)->zero >= 3;

@@ -1,0 +1,89 @@
+/* The allowance for the slowest of several devices: against tables, integrals and drawn steps. */
+#include "cost/slowest.h"
+#include "main.h"
+#include "planned.h"
+#include "sim/ranks.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+
+/* Harter 1961, table 1; closed forms of two and three. */
+START_TEST(tabled)
+{
+  static const struct {
+    int n;
+    double mean;
+  } known[] = { { 1, 0 }, { 2, 0.5641895835 }, { 3, 0.8462843753 }, { 4, 1.02938 }, { 5, 1.16296 }, { 10, 1.53875 },
+                { 20, 1.86748 }, { 50, 2.24907 }, { 100, 2.50759 }, { 200, 2.74604 }, { 400, 2.96818 },
+                { 1000, 3.24144 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(known); i++)
+    ck_assert_double_eq_tol(expected_largest(known[i].n), known[i].mean, known[i].n < 4 ? 1e-10 : 1e-5);
+}
+END_TEST
+
+/* The integral of 1 - Phi(x)^n - Phi(-x)^n over x > 0, by Simpson's rule. */
+static double integrated(int n)
+{
+  const int steps = 20000;
+  const double end = 12, h = end / steps;
+  double sum = 0;
+
+  for (int i = 0; i <= steps; i++) {
+    double above = erfc(i * h / G_SQRT2) / 2;
+    double value = -expm1(n * log1p(-above)) - pow(above, n);
+    sum += value * (i == 0 || i == steps ? 1 : i % 2 ? 4 : 2);
+  }
+  return sum * h / 3;
+}
+
+START_TEST(every_size)
+{
+  double before = 0;
+
+  for (int n = 2; n < 2000000; n += 1 + n / 9) {
+    double mean = expected_largest(n);
+    ck_assert_double_eq_tol(mean, integrated(n), n < 10000 ? 1e-9 : 1e-7);
+    ck_assert_double_gt(mean, before);
+    ck_assert_double_lt(mean, sqrt(2 * log(n)));
+    before = mean;
+  }
+}
+END_TEST
+
+/* A predicted step says how long drawn ones take on average where all ranks meet in each of them. Stages wait for the
+ * slowest of them in part, so that the allowance is too much there. */
+START_TEST(as_drawn)
+{
+  static const struct {
+    int tp, pp, dp;
+    double least; /* of the allowance that is drawn */
+  } cases[] = { { 1, 1, 2, 0.99 }, { 8, 1, 1, 0.99 }, { 1, 1, 8, 0.99 }, { 8, 1, 8, 0.99 }, { 8, 1, 128, 0.99 },
+                { 1, 8, 1, 0.3 }, { 2, 4, 8, 0.4 } };
+  const Jitter none = { 0 };
+  double mean = 0;
+  enum { DRAWN = 4000 };
+  Planned f;
+
+  planned_init(&f, fixture_model(16, 2048, 16, 2048, 512), fixture_cluster("dgx", 8), "torchtitan");
+  planned_divide(&f, cases[_i].tp, cases[_i].pp, cases[_i].dp);
+  f.plan.global_batch = 64 * cases[_i].dp; /* beside which the optimizer, which is drawn but has no allowance, is nothing */
+  f.framework->issue_s = 0;
+  f.cluster->device.rate_spread = 0.015;
+  planned_accept(&f);
+  g_autoptr(Trace) predicted = simulate_plan(f.model, f.cluster, &f.plan);
+  g_autofree double *drawn = simulate_plan_draws(f.model, f.cluster, &f.plan, &none, NULL, 0, DRAWN);
+  ck_assert_ptr_nonnull(drawn);
+  for (int i = 0; i < DRAWN; i++)
+    mean += drawn[i] / DRAWN;
+  f.cluster->device.rate_spread = 0;
+  g_autoptr(Trace) even = simulate_plan(f.model, f.cluster, &f.plan);
+  double allowed = predicted->end_s - even->end_s;
+  ck_assert_double_gt(allowed, 0.005 * even->end_s);
+  ck_assert_double_ge(mean - even->end_s, cases[_i].least * allowed);
+  ck_assert_double_le(mean - even->end_s, 1.01 * allowed);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_LOOPS("slowest", { tabled }, { every_size }, { as_drawn, 7 })
