@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ typedef struct {
 typedef struct {
   int size, port;
   double meet_s;
+  int *reported; /* by all processes: set behind the last words of a rank that takes its time for them; NULL: none does */
   Job job;
   Rank ranks[RANKS_MAX];
 } World;
@@ -41,6 +43,24 @@ static World world_of(int size, Job job)
   return (World) { .size = size, .port = ntohs(at.sin_port), .meet_s = 20, .job = job };
 }
 
+static void report_slowly(void *data, gboolean reports, const char *message)
+{
+  int *reported = data;
+
+  fprintf(stderr, "tdp-run: %s\n", message);
+  if (reports)
+    g_usleep(700000);
+  if (reports)
+    g_atomic_int_set(reported, TRUE);
+}
+
+static void end_behind_report(void *data, int code)
+{
+  int *reported = data;
+
+  _exit(g_atomic_int_get(reported) ? code : 99);
+}
+
 static void run_rank(const World *w, int rank, int size)
 {
   Launch launch = { .launcher = "torchrun", .rank = rank, .size = size, .local_rank = rank, .local_size = size };
@@ -50,7 +70,12 @@ static void run_rank(const World *w, int rank, int size)
   control_catch_signals();
   ControlOptions options = control_options_default(&launch);
   options.meet_s = w->meet_s;
-  options.silence_s = 1;
+  options.silence_s = w->reported ? 2 : 1;
+  options.data = w->reported;
+  if (w->reported) {
+    options.last_words = report_slowly;
+    options.end = end_behind_report;
+  }
   Control *c = control_open(&options);
   w->job(c, rank);
   control_close(c);
@@ -376,6 +401,39 @@ START_TEST(a_failure_ends_all_with_its_status)
 }
 END_TEST
 
+static void terminated(Control *c, int rank)
+{
+  if (rank == 0)
+    g_usleep(300000); /* all have met */
+  kill(getpid(), SIGTERM);
+  wait_for_ever(c, rank);
+}
+
+/* A launcher ends all ranks once one has ended, so none does before rank 0 has reported. */
+START_TEST(none_ends_before_the_report)
+{
+  static const struct {
+    Job job;
+    int code;
+    const char *line;
+  } cases[] = { { terminated, 1, "start: ended by SIGTERM" },
+                { fail_on_1, 2, "rank 1: a key: a value: expected another" } };
+  World w = world_of(3, cases[_i].job);
+  int *reported = mmap(NULL, sizeof *reported, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+  ck_assert_ptr_ne(reported, MAP_FAILED);
+  w.reported = reported;
+  start(&w, 0, 3);
+  for (int i = 0; i < 3; i++) {
+    finish(&w, i);
+    ck_assert_msg(strstr(w.ranks[i].text, cases[_i].line) != NULL, "rank %d said: %s", i, w.ranks[i].text);
+    ck_assert_msg(WIFEXITED(w.ranks[i].status) && WEXITSTATUS(w.ranks[i].status) == cases[_i].code, "rank %d: status %x", i,
+                  w.ranks[i].status);
+  }
+  munmap(reported, sizeof *reported);
+}
+END_TEST
+
 static Frame forged;
 static int forger;
 
@@ -444,5 +502,5 @@ TEST_LOOPS("control", { ranks_meet_and_share }, { strangers_are_dropped }, { sil
            { another_secret_is_refused }, { a_missing_secret_is_bad_input }, { ranks_of_no_such_number_are_refused, 2 },
            { a_rank_that_is_there_already_is_refused }, { ranks_that_never_start_are_named },
            { a_rank_that_dies_is_named_by_all }, { where_rank_0_dies_all_say_so }, { a_stopped_rank_ends_the_run },
-           { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { forged_frames_end_the_run, 7 },
-           { another_rank_0_is_refused })
+           { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { none_ends_before_the_report, 2 },
+           { forged_frames_end_the_run, 7 }, { another_rank_0_is_refused })

@@ -262,8 +262,9 @@ static void print_report(Run *r, const char *failure)
   fflush(stdout);
 }
 
-/* Called once, by the thread that watches. A report that is being printed is finished first. */
-static void end_run(void *data, gboolean reports, int code, const char *message)
+/* Called once, by the thread that watches. A report that is being printed is finished first; behind it this process only
+ * ends, so that the lock stays. */
+static void last_words(void *data, gboolean reports, const char *message)
 {
   Run *r = data;
 
@@ -272,7 +273,6 @@ static void end_run(void *data, gboolean reports, int code, const char *message)
   if (reports && r->steps && !r->reported)
     print_report(r, message);
   fflush(stdout);
-  _exit(code);
 }
 
 static void phase(void *data, char *text, gsize size)
@@ -372,7 +372,7 @@ static void open_control(Run *r)
   options.phase = phase;
   options.progress = progress;
   options.waits = waits;
-  options.end = end_run;
+  options.last_words = last_words;
   options.data = r;
   r->control = control_open(&options);
 }

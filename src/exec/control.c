@@ -41,17 +41,22 @@ static guint64 no_count(void *data)
   return 0;
 }
 
-static void print_end(void *data, gboolean reports, int code, const char *message)
+static void print_line(void *data, gboolean reports, const char *message)
 {
   (void)data, (void)reports;
   fprintf(stderr, "%s: %s\n", g_get_prgname(), message);
+}
+
+static void end_process(void *data, int code)
+{
+  (void)data;
   _exit(code);
 }
 
 ControlOptions control_options_default(const Launch *launch)
 {
   return (ControlOptions) { .launch = *launch, .meet_s = 8, .silence_s = 4, .phase = no_phase, .progress = no_count,
-                            .waits = no_count, .end = print_end };
+                            .waits = no_count, .last_words = print_line, .end = end_process };
 }
 
 void control_note(Control *c, const char *format, ...)
@@ -95,7 +100,7 @@ static void flush_all(Control *c)
     line_flush(&c->peers[i].line);
 }
 
-G_NORETURN static void leave(Control *c, gboolean reports, int code, const char *message)
+static void say_last(Control *c, gboolean reports, const char *message)
 {
   g_autofree char *own = g_strdup_printf("rank %d: ", c->rank);
   gboolean names_it = reports || g_str_has_prefix(message, own);
@@ -104,26 +109,37 @@ G_NORETURN static void leave(Control *c, gboolean reports, int code, const char 
   for (char *at = text; *at; at++) /* one line, whatever a file or another rank said */
     if ((guchar)*at < 0x20)
       *at = ' ';
-  c->options.end(c->options.data, reports, code, text);
+  c->options.last_words(c->options.data, reports, text);
+}
+
+G_NORETURN static void end(const Control *c, int code)
+{
+  c->options.end(c->options.data, code);
   _exit(code);
+}
+
+G_NORETURN static void leave(Control *c, gboolean reports, int code, const char *message)
+{
+  say_last(c, reports, message);
+  end(c, code);
 }
 
 void control_end(Control *c, int code, const char *message)
 {
-  gint64 until = g_get_monotonic_time() + LAST_WORDS_MS * 1000;
-
   if (!is_root(c))
     leave(c, FALSE, code, message);
+  say_last(c, TRUE, message);
+  gint64 until = g_get_monotonic_time() + LAST_WORDS_MS * 1000;
   tell(c, FRAME_END, code, message);
   for (; !all_sent(c) && g_get_monotonic_time() < until; flush_all(c))
     g_usleep(1000);
-  leave(c, TRUE, code, message);
+  end(c, code);
 }
 
-/* A rank other than 0 reports and is told to end; if not, it ends by itself. */
+/* A rank other than 0 reports and is told to end; if not, as where rank 0 has stopped, it ends by itself. */
 G_NORETURN static void end_self(Control *c, int code, const char *message)
 {
-  gint64 until = g_get_monotonic_time() + G_USEC_PER_SEC;
+  gint64 until = g_get_monotonic_time() + c->options.silence_s * G_USEC_PER_SEC;
 
   if (!is_root(c))
     tell(c, FRAME_FAIL, code, message);

@@ -9,9 +9,10 @@
  * nobody has moved for the stall time (a rank hangs: of those that do not wait for others the one furthest behind), a
  * rank reports a failure, or SIGTERM comes.
  *
- * Ending means: each process ends itself, by the `end` function, called once from the watching thread with a line that
- * names the rank, what it was doing and the reason; it must not return. `reports` is TRUE on one rank: rank 0, or rank
- * 1 where that is gone. Rank 0 tells all others; no process ends another.
+ * Ending means: each process says by the `last_words` function, called once from the watching thread, a line that names
+ * the rank, what it was doing and the reason, and ends itself by the `end` function, which must not return. `reports` is
+ * TRUE on one rank: rank 0, or rank 1 where that is gone. Rank 0 tells all others to end behind its last words: a launcher
+ * ends the ranks that are left once one has ended. No process ends another.
  *
  * Where ranks meet. MPI's own ranks (Launch.mpi) hear from rank 0, over MPI, its address and the run's key. Others
  * meet at Launch.address, and the key is made of TDP_RUN_SECRET, or of what the file TDP_RUN_SECRET_FILE says. Rank 0
@@ -42,11 +43,12 @@ typedef struct {
   void (*phase)(void *data, char *text, gsize size);
   guint64 (*progress)(void *data); /* grows while the rank does something; 0 = has not begun */
   guint64 (*waits)(void *data);    /* grows while it waits for others: what hangs does neither */
-  void (*end)(void *data, gboolean reports, int code, const char *message);
+  void (*last_words)(void *data, gboolean reports, const char *message);
+  void (*end)(void *data, int code);
   void *data;
 } ControlOptions;
 
-/* With the usual times; the functions do nothing, and `end` prints the line. */
+/* With the usual times; the functions do nothing, but for `last_words`, which prints the line, and `end`. */
 ControlOptions control_options_default(const Launch *launch);
 
 /* SIGTERM ends the run in the way described above. */
