@@ -38,9 +38,10 @@ static int matrices_of(const Build *b, const Linear *l, double *largest)
       *largest = MAX(*largest, (double)parts[i].out / parts[i].of);
       own++;
     }
-  if (own == 0)
-    *largest = 1;
-  return MAX(1, own);
+  if (own > 0)
+    return own;
+  *largest = 1.0 / MAX(1, l->alike);
+  return MAX(1, l->alike);
 }
 
 void build_unpacked(Build *b, const Linear *l)

@@ -52,6 +52,7 @@ typedef struct {
   gboolean narrow;    /* it runs in 8 or 4 bits where products do, though every tensor-parallel rank has all of it */
   gboolean stays;     /* its input is kept whether or not its weights need it: by what made it */
   AdapterMatrix matrix; /* that targets of adapters may name */
+  int alike;            /* equal matrices that it is made of, where targets name none of them; 0 = 1 */
 } Linear;
 
 /* What a pass of tdp-run holds for a while, in place of all that was noted of it; behind all else of a layer
