@@ -82,6 +82,53 @@ START_TEST(pipelines_share_the_host)
 }
 END_TEST
 
+/* Room is asked of the fullest node, by every rank's own layers: those of stages that are not alike, an embedding at the
+ * ends and tied weights twice among them, in whatever order ranks stand on nodes. */
+START_TEST(the_fullest_node_has_room)
+{
+  static const struct {
+    int pp, dp, inner, chunks, split[4];
+    const char *schedule;
+  } cases[] = { { 2, 8, 0, 1, { 0 }, "1f1b" },       { 4, 4, 0, 1, { 0 }, "1f1b" },       { 4, 4, 1, 1, { 0 }, "1f1b" },
+                { 4, 4, 0, 2, { 0 }, "interleaved" }, { 2, 8, 0, 2, { 0 }, "zb-v" },       { 4, 4, 0, 1, { 1, 1, 3, 3 }, "1f1b" },
+                { 2, 8, 0, 1, { 2, 6 }, "1f1b" },     { 1, 16, 0, 1, { 0 }, "1f1b" } };
+  double nodes[2] = { 0 };
+  Planned f;
+
+  stated_init(&f, "megatron-core", 16);
+  model_free(f.model);
+  f.model = fixture_model(8, 1024, 16, 1024, 51200); /* tied */
+  f.plan.zero = 1;
+  f.plan.offload.optimizer = STORE_CPU;
+  f.plan.pipeline_inner = cases[_i].inner;
+  f.plan.vpp = cases[_i].chunks;
+  f.plan.schedule = schedule_find(cases[_i].schedule);
+  f.plan.split.stages = cases[_i].split[0] ? cases[_i].pp : 0;
+  for (int i = 0; i < 4; i++)
+    f.plan.split.layers[i] = cases[_i].split[i];
+  planned_divide(&f, 1, cases[_i].pp, cases[_i].dp);
+  planned_build(&f);
+  const Mesh mesh = LAYOUT(&f.plan)->mesh;
+  for (int rank = 0; rank < 16; rank++)
+    for (int chunk = 0; chunk < f.plan.vpp; chunk++) {
+      int coordinates[AXIS_COUNT];
+      mesh_coordinates(&mesh, rank, coordinates);
+      const ScheduleShape shape = plan_shape(&f.plan);
+      int stage = schedule_stage(f.plan.schedule, &shape, coordinates[AXIS_PIPELINE], chunk);
+      gboolean apart = stage == plan_stages(&f.plan) - 1 && f.plan.pp > 1 && !g_str_equal(cases[_i].schedule, "zb-v");
+      double params = apart ? 51200.0 * 1024 : 0;
+      for (int i = plan_stage_first_layer(&f.plan, f.model, stage); i < plan_stage_first_layer(&f.plan, f.model, stage + 1); i++)
+        params += model_layer(f.model, i)->params;
+      nodes[rank / 8] += 16 * params / f.plan.dp;
+    }
+  f.cluster->host_memory_bytes = MAX(nodes[0], nodes[1]);
+  planned_accept(&f);
+  f.cluster->host_memory_bytes = 0.9999 * MAX(nodes[0], nodes[1]);
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_OFFLOAD);
+  planned_clear(&f);
+}
+END_TEST
+
 /* ZeRO-Offload moves 2 bytes a parameter down and 2 up, divided over ranks; with ZeRO-2 and 3 down with each of 2
  * micro-batches, before the second up where DeepSpeed adds them on the device. */
 START_TEST(gradients_go_down)
@@ -534,7 +581,8 @@ START_TEST(peak_of_the_step)
 END_TEST
 
 TEST_LOOPS("states", { layers_leave_and_return, 4 }, { layers_leave_alone, 2 }, { copies_share_the_node },
-           { sub_groups_overlap }, { pipelines_share_the_host }, { gradients_go_down }, { gradients_queue, G_N_ELEMENTS(queues) },
+           { sub_groups_overlap }, { pipelines_share_the_host }, { the_fullest_node_has_room, 8 },
+           { gradients_go_down }, { gradients_queue, G_N_ELEMENTS(queues) },
            { updates_are_delayed }, { weights_come_up }, { inputs_leave_and_return }, { layers_have_rules },
            { choices_have_rules }, { keys_round_trip },
            { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 })

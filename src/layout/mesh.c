@@ -7,11 +7,11 @@
 Mesh mesh_of(const Plan *p)
 {
   int block = p->tp * p->cp, places = block * p->dp, etp = plan_expert_tensor(p), experts = etp * p->ep;
-  gboolean inner = p->pipeline_inner && p->pp > 1 && p->dp > 1;
+  gboolean inner = plan_pipeline_inside(p);
   Mesh m = {
     .ranks = places * p->pp,
     .dense = { { p->tp, 1 }, { p->cp, p->tp }, { p->dp, inner ? block * p->pp : block },
-               { p->pp, inner ? block : places } },
+               { p->pp, plan_pipeline_stride(p) } },
     .experts = { { etp, 1 }, { p->ep, etp }, { plan_expert_replicas(p), experts } },
     .places = places, .block = block, .inner = inner,
   };

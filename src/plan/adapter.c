@@ -306,17 +306,28 @@ gboolean adapter_adapts(const Adapter *a, const LayerSpec *spec, int hidden, Ada
 
 /* ---- counts ---- */
 
-gint64 adapter_params(const Adapter *a, const Model *model)
+static gint64 params_of(const Adapter *a, const LayerSpec *spec, int hidden)
 {
   AdaptedPart parts[ADAPTED_MAX];
   gint64 params = 0;
 
-  for (int i = 0; i < model->n_layers && adapter_freezes(a); i++) {
-    int n = adapter_parts(model_layer(model, i), model->hidden, parts);
-    for (int k = 0; k < n; k++)
-      params += a->targets >> parts[k].target & 1 ? a->rank * (parts[k].in + parts[k].out) : 0;
-  }
+  for (int k = adapter_parts(spec, hidden, parts); k > 0; k--)
+    params += a->targets >> parts[k - 1].target & 1 ? a->rank * (parts[k - 1].in + parts[k - 1].out) : 0;
   return params;
+}
+
+gint64 adapter_params(const Adapter *a, const Model *model)
+{
+  gint64 params = 0;
+
+  for (int i = 0; i < model->n_layers && adapter_freezes(a); i++)
+    params += params_of(a, model_layer(model, i), model->hidden);
+  return params;
+}
+
+gint64 adapter_layer_trained(const Adapter *a, const LayerSpec *spec, int hidden)
+{
+  return adapter_freezes(a) ? params_of(a, spec, hidden) : spec->params;
 }
 
 gint64 adapter_trained(const Adapter *a, const Model *m)
@@ -349,15 +360,19 @@ double adapter_frozen_bytes(const Adapter *a, DType precision, gboolean matrix)
   return a->kind == ADAPTER_QLORA && matrix ? bits / 8 : dtype_bytes[precision];
 }
 
+double adapter_layer_frozen_bytes(const Adapter *a, const LayerSpec *spec, DType precision)
+{
+  gboolean block = spec->kind == LAYER_BLOCK || spec->kind == LAYER_MTP;
+
+  return adapter_freezes(a) ? spec->params * adapter_frozen_bytes(a, precision, block) : 0;
+}
+
 double adapter_frozen_model_bytes(const Adapter *a, const Model *m, DType precision)
 {
   double bytes = 0;
 
-  for (int i = 0; i < m->n_layers && adapter_freezes(a); i++) {
-    const LayerSpec *spec = model_layer(m, i);
-    gboolean block = spec->kind == LAYER_BLOCK || spec->kind == LAYER_MTP;
-    bytes += spec->params * adapter_frozen_bytes(a, precision, block);
-  }
+  for (int i = 0; i < m->n_layers; i++)
+    bytes += adapter_layer_frozen_bytes(a, model_layer(m, i), precision);
   return bytes;
 }
 

@@ -86,6 +86,7 @@ gint64 adapter_params(const Adapter *adapter, const Model *model);
 
 /* Parameters that are trained: the adapters', or without them all of the model. */
 gint64 adapter_trained(const Adapter *adapter, const Model *model);
+gint64 adapter_layer_trained(const Adapter *adapter, const LayerSpec *spec, int hidden);
 
 /* FLOPs of a step's passes of one sequence that are the model's: as model_flops_of_both() without products that make
  * gradients of frozen weights, and with those of the adapters. Without adapters the same. */
@@ -98,7 +99,9 @@ double adapter_flops_unmasked(const Adapter *adapter, const Model *model, int se
  * format. */
 double adapter_frozen_bytes(const Adapter *adapter, DType precision, gboolean matrix);
 
-/* Of all that are frozen in a model, 0 without adapters; norms of blocks, which stay in 16 bits, are taken as matrices. */
+/* Of all that are frozen in a layer, or a model, 0 without adapters; norms of blocks, which stay in 16 bits, are taken as
+ * matrices. */
+double adapter_layer_frozen_bytes(const Adapter *adapter, const LayerSpec *spec, DType precision);
 double adapter_frozen_model_bytes(const Adapter *adapter, const Model *model, DType precision);
 
 /* Traffic of making 16-bit weights of 4 bits of each, every time that a product takes them, and the kernels of one

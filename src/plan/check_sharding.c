@@ -99,25 +99,73 @@ gboolean check_sharding(const Subject *s, GError **error)
 /* DeepSpeed's aio buffers for weights: buffer_count 5 of buffer_size 1e8. */
 #define NVME_BUFFER_PARAMS 5e8
 
-/* Blocks of a stage, on average, that keep anything for a backward. */
-static double keeping_blocks(const Plan *p, const Model *model)
-{
-  int blocks = 0;
+/* What a pipeline rank has of the model: parameters that are trained, bytes of those that are not, and blocks that keep
+ * anything for a backward. */
+typedef struct {
+  double trained, frozen_bytes, blocks;
+} Held;
 
-  for (int i = 1; i <= model->blocks; i++)
-    blocks += !model_layer(model, i)->detached;
-  return (double)blocks / plan_stages(p);
+/* A layer whose weights are another one's holds a copy where that is on another rank. */
+static void hold(Held *h, const Plan *p, const Model *model, const LayerSpec *spec, gboolean copies)
+{
+  double copy = copies ? (double)spec->tied_params : 0;
+  gboolean frozen = adapter_freezes(&p->adapter);
+
+  h->trained += adapter_layer_trained(&p->adapter, spec, model->hidden) + (frozen ? 0 : copy);
+  h->frozen_bytes += adapter_layer_frozen_bytes(&p->adapter, spec, p->precision) +
+                     (frozen ? copy * adapter_frozen_bytes(&p->adapter, p->precision, FALSE) : 0);
+  h->blocks += spec->kind == LAYER_BLOCK && !spec->detached;
 }
 
-/* Inputs of the blocks of a rank that are in flight: the first rank's, which holds most. */
-static double checkpoint_bytes(const Plan *p, const Model *model)
+/* Of each of the ranks alike: where embedding and head are spread over them, and where no rule has found yet that layers
+ * divide by stages, or how. */
+static Held mean_held(const Plan *p, const Model *model)
+{
+  Held h = { 0 };
+
+  for (int i = 0; i < model->n_layers; i++)
+    hold(&h, p, model, model_layer(model, i), FALSE);
+  return (Held) { h.trained / p->pp, h.frozen_bytes / p->pp, h.blocks / p->pp };
+}
+
+static gboolean stages_are_known(const Plan *p, const Model *model)
+{
+  int stages = plan_stages(p);
+
+  if (p->schedule->vocabulary || p->split_rank)
+    return FALSE;
+  return p->split.stages ? p->split.stages == stages && split_layers(&p->split) == model->blocks
+                         : model->blocks % stages == 0;
+}
+
+static Held held_by(const Plan *p, const Model *model, int rank)
+{
+  const ScheduleShape shape = plan_shape(p);
+  gboolean first = FALSE;
+  Held h = { 0 };
+
+  if (!stages_are_known(p, model))
+    return mean_held(p, model);
+  for (int chunk = 0; chunk < p->vpp; chunk++)
+    first |= schedule_stage(p->schedule, &shape, rank, chunk) == 0;
+  for (int chunk = 0; chunk < p->vpp; chunk++) {
+    int stage = schedule_stage(p->schedule, &shape, rank, chunk);
+    int end = plan_stage_first_layer(p, model, stage + 1);
+    for (int i = plan_stage_first_layer(p, model, stage); i < end; i++)
+      hold(&h, p, model, model_layer(model, i), !first);
+  }
+  return h;
+}
+
+/* Inputs of the blocks of a rank that are in flight. */
+static double checkpoint_bytes(const Plan *p, const Model *model, int rank, double blocks)
 {
   ScheduleShape shape = plan_shape(p);
   double tokens = (double)p->micro_batch * p->seq / p->cp;
   double divided = p->sequence_parallel || p->partition_activations ? p->tp : 1;
-  double blocks = schedule_peak(p->schedule, &shape, 0) * keeping_blocks(p, model);
 
-  return tokens * model_stream_bytes(model, dtype_bytes[p->precision]) / divided * blocks;
+  return tokens * model_stream_bytes(model, dtype_bytes[p->precision]) / divided *
+         schedule_peak(p->schedule, &shape, rank) * blocks / p->vpp;
 }
 
 /* Bytes of a token that a block keeps: inputs of norms, queries, keys, values and the core's output, what a gate is
@@ -151,10 +199,10 @@ double plan_offloaded_bytes(const Plan *p, const Model *model)
   return tokens * bytes;
 }
 
-/* What a plan keeps outside of its devices, bytes of a node; ranks are taken to
- * hold alike shares of the model. Of a parameter on the host: fp32 master weight,
- * two moments and gradient (16), 16-bit weight (2); where they are on NVMe the
- * host has buffers for what is on its way. */
+/* What a plan keeps outside of its devices, bytes of a rank or of a node. Of a
+ * parameter on the host: fp32 master weight, two moments and gradient (16),
+ * 16-bit weight (2); where they are on NVMe the host has buffers for what is on
+ * its way. */
 typedef struct {
   double cpu_bytes, nvme_bytes;
 } HostMemory;
@@ -167,23 +215,54 @@ static void keep(HostMemory *m, Store store, double bytes, double buffer_bytes)
     m->cpu_bytes += store == STORE_NVME ? MIN(bytes, buffer_bytes) : bytes;
 }
 
-static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *cluster)
+static HostMemory host_memory_of(const Plan *p, const Model *model, int rank)
 {
   HostMemory m = { 0 };
-  double parts = (double)p->tp * p->pp * (p->zero > 0 ? plan_shards(p) : 1);
-  double owned = adapter_trained(&p->adapter, model) / parts, ranks = MIN(cluster->devices_per_node, p->gpus);
-  double each = dtype_bytes[p->precision];
-  double weights = each * owned + adapter_frozen_model_bytes(&p->adapter, model, p->precision) / parts;
+  const Held held = held_by(p, model, rank);
+  double parts = (double)p->tp * (p->zero > 0 ? plan_shards(p) : 1), owned = held.trained / parts;
+  double each = dtype_bytes[p->precision], weights = each * owned + held.frozen_bytes / parts;
   double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
 
   keep(&m, p->offload.optimizer, state * owned, state * offload_group(&p->offload));
   keep(&m, p->offload.parameters, weights, each * NVME_BUFFER_PARAMS);
   if (p->offload.activations) {
-    double bytes = checkpoint_bytes(p, model);
-    keep(&m, p->offload.activations, bytes, bytes / MAX(1, keeping_blocks(p, model)));
+    double bytes = checkpoint_bytes(p, model, rank, held.blocks);
+    keep(&m, p->offload.activations, bytes, bytes / MAX(1, held.blocks / p->vpp));
   }
   m.cpu_bytes += plan_offloaded_bytes(p, model);
-  return (HostMemory) { m.cpu_bytes * ranks, m.nvme_bytes * ranks };
+  return m;
+}
+
+/* Of a node's ranks, from one of all to another. */
+static HostMemory host_memory_between(const Plan *p, const HostMemory *ranks, gint64 from, gint64 until)
+{
+  int stride = plan_pipeline_stride(p);
+  HostMemory sum = { 0 };
+
+  for (gint64 rank = from, next; rank < until; rank = next) {
+    const HostMemory *one = &ranks[rank / stride % p->pp];
+    next = MIN(until, (rank / stride + 1) * stride);
+    sum.cpu_bytes += one->cpu_bytes * (next - rank);
+    sum.nvme_bytes += one->nvme_bytes * (next - rank);
+  }
+  return sum;
+}
+
+/* Of the fullest nodes; nodes within a stage, and turns of stages, are alike. */
+static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *cluster)
+{
+  g_autofree HostMemory *ranks = g_new(HostMemory, p->pp);
+  HostMemory most = { 0 };
+  gint64 size = cluster->devices_per_node, stride = plan_pipeline_stride(p), turn = stride * p->pp;
+
+  for (int rank = 0; rank < p->pp; rank++)
+    ranks[rank] = host_memory_of(p, model, rank);
+  for (gint64 first = 0; first < (turn % size == 0 ? turn : p->gpus); first += stride % size == 0 ? stride : size) {
+    HostMemory node = host_memory_between(p, ranks, first, MIN(p->gpus, first + size));
+    most.cpu_bytes = MAX(most.cpu_bytes, node.cpu_bytes);
+    most.nvme_bytes = MAX(most.nvme_bytes, node.nvme_bytes);
+  }
+  return most;
 }
 
 static gboolean check_room(const Subject *s, GError **error)

@@ -193,6 +193,18 @@ static inline ScheduleShape plan_shape(const Plan *p)
                            .table = p->schedule->placement == PLACE_TABLE ? p->framework->table : NULL };
 }
 
+/* Whether pipeline ranks stand side by side, and data-parallel ones apart; and how far from one pipeline rank's rank to the
+ * next one's. */
+static inline gboolean plan_pipeline_inside(const Plan *p)
+{
+  return p->pipeline_inner && p->pp > 1 && p->dp > 1;
+}
+
+static inline int plan_pipeline_stride(const Plan *p)
+{
+  return p->tp * p->cp * (plan_pipeline_inside(p) ? 1 : p->dp);
+}
+
 /* Stages that the model is cut into, in model order. */
 static inline int plan_stages(const Plan *p)
 {
