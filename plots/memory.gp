@@ -1,5 +1,5 @@
 # Memory of the fullest stage over one step, stacked by part, and every stage's
-# peak beside it. tdp writes variables.gp, memory.dat and peaks.dat.
+# peak beside it, with what each type of devices holds. tdp writes variables.gp, memory.dat and peaks.dat.
 
 set encoding utf8
 face = 'DejaVu Sans'
@@ -60,8 +60,12 @@ do for [format in formats] {
   }
   if (capacity <= highest) {
     set arrow 1 from graph 0, first capacity to graph 1, first capacity nohead dt (8,6) lw 1.4 lc rgb alarm front
-    set label "capacity\n".capacity_text at screen across(width - right + 10), first capacity left offset 0,0.4 \
-      font face.',10' tc rgb alarm
+  }
+  do for [i = 1:capacities] {
+    if (capacity_at[i] <= highest) {
+      set label capacity_of[i]."\n".capacity_text[i] at screen across(width - right + 10), first capacity_at[i] left offset 0,0.4 \
+        font face.',10' tc rgb alarm
+    }
   }
   plot for [i = parts:1:-1] 'memory.dat' using 1:(column(i + 1)) \
       with filledcurves y1=0 fs solid noborder lc rgb part_rgb(i), \
@@ -79,9 +83,14 @@ do for [format in formats] {
     set format y ''
     set ytics scale 0
     set xlabel 'peak by stage' tc rgb soft offset 0,0.4
+    if (capacities > 1) { # a line over each stage
+      unset arrow
+    }
     plot for [i = parts:1:-1] 'peaks.dat' \
       using 1:(column(i + 1) / 2):($1 - 0.4):($1 + 0.4):(0):(column(i + 1)) \
-      with boxxyerror fs solid noborder lc rgb part_rgb(i)
+      with boxxyerror fs solid noborder lc rgb part_rgb(i), \
+      'peaks.dat' using ($1 - 0.5):(capacities > 1 && column(parts + 2) <= highest ? column(parts + 2) : NaN):(1):(0) \
+      with vectors nohead dt (8,6) lw 1.4 lc rgb alarm
     set ytics scale 0.6
   }
   unset arrow

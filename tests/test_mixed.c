@@ -2,11 +2,14 @@
 #include "accuracy/run_kind.h"
 #include "main.h"
 #include "program/balance.h"
+#include "report/compare.h"
+#include "report/report.h"
 #include "search/balanced.h"
 #include "search/least_work.h"
 #include "search_instance.h"
 #include "sim/simulate.h"
 
+#include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
 
@@ -313,7 +316,55 @@ START_TEST(no_other_placement_is_better)
 }
 END_TEST
 
+static char *taken(const char *folder, const char *picture)
+{
+  static const char *const formats[] = { "png", "svg" };
+  char *svg = NULL;
+
+  for (int i = 0; i < 2; i++) {
+    g_autofree char *path = g_strdup_printf("%s/%s.%s", folder, picture, formats[i]);
+    g_free(svg);
+    svg = NULL;
+    if (g_file_get_contents(path, &svg, NULL, NULL))
+      g_remove(path);
+  }
+  ck_assert_ptr_nonnull(svg);
+  return svg;
+}
+
+/* Pictures name both types of devices, and what each of them holds. */
+START_TEST(pictures_name_all_devices)
+{
+  static const char *const titles[] = { "timeline", "memory", "compare" };
+  g_autofree char *gnuplot = g_find_program_in_path("gnuplot"), *folder = test_directory();
+  Instance in;
+
+  setup(&in, 14, 4096, 24);
+  Plan p = pipeline(&in, 3, FALSE);
+  ck_assert(balance_plan(in.model, in.cluster, &p, NULL));
+  g_autoptr(Trace) trace = simulate_plan(in.model, in.cluster, &p);
+  Result r = result_of(in.model, in.cluster, &p, trace);
+  const Compared plans[] = { { "one", &r, trace }, { "two", &r, trace } };
+  if (gnuplot) {
+    ck_assert(report_plots(&r, trace, folder, 0, NULL) && report_compare_plot(plans, 2, folder, NULL));
+    for (int i = 0; i < 3; i++) {
+      g_autofree char *svg = taken(folder, titles[i]);
+      ck_assert_msg(strstr(svg, i == 2 ? "on a100-sxm4-40gb and v100-sxm2-16gb: " :
+                                         "on 4 × a100-sxm4-40gb and 8 × v100-sxm2-16gb: "), "%s", titles[i]);
+      ck_assert(i != 1 || (strstr(svg, ">fast<") && strstr(svg, ">39.5 GiB<") && strstr(svg, ">slow<") &&
+                           strstr(svg, ">15.8 GiB<")));
+    }
+  }
+  ck_assert_int_eq(g_rmdir(folder), 0);
+  g_autofree char *text = report_summary(&r), *why = report_explain(&r, trace);
+  ck_assert_ptr_nonnull(strstr(text, ", the one with least room left: "));
+  ck_assert_ptr_nonnull(strstr(why, " is the one with least room left with "));
+  instance_clear(&in);
+}
+END_TEST
+
 TEST_LOOPS("mixed", { what_joins_types_is_the_slower_network }, { stages_run_on_their_devices },
            { pairs_cross_the_network_of_the_slower }, { each_type_attends_by_its_own_kernel, 2 },
            { splits_go_by_what_each_type_keeps }, { stages_over_two_types_are_refused },
-           { search_agrees_with_brute_force, 4 }, { no_other_placement_is_better, 3 }, { bounds_hold_beside_much_memory, 2 })
+           { search_agrees_with_brute_force, 4 }, { no_other_placement_is_better, 3 }, { bounds_hold_beside_much_memory, 2 },
+           { pictures_name_all_devices })

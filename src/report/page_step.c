@@ -12,7 +12,8 @@ void page_answer(Page *page, const Result *r)
   g_autofree char *says = g_strdup_printf("Memory: %s.%s%s", fit, *beyond ? " It is " : "", beyond);
   g_autofree char *critical = g_strdup_printf("Of stage %d, the critical one; communication is what of it is exposed.",
                                               m->critical_row);
-  g_autofree char *fullest = g_strdup_printf("Of stage %d, the fullest one, and its share of the device.", m->peak_row);
+  g_autofree char *fullest = g_strdup_printf("Of stage %d, %s, and its share of the device.", m->peak_row,
+                                             result_peak_text(r));
 
   page_table(page, "The answer", g_strchomp(says), speed);
   page_table(page, "Where the time goes", critical, time);

@@ -85,8 +85,8 @@ static gboolean draw(TimelinePicture *t, Panel *panels, const Compared *plans, i
     g_autofree char *title = panel_title(&plans[i], &plans[0]);
     y = panel_draw(&panels[i], t, write_titles(t, &panels[i], title, y), rows);
   }
-  g_autofree char *headline =
-      g_strdup_printf("%s on %s: %d plans on one time axis", first->model->name, first->cluster->device.name, n);
+  g_autofree char *devices = result_devices_text(first, FALSE);
+  g_autofree char *headline = g_strdup_printf("%s on %s: %d plans on one time axis", first->model->name, devices, n);
   timeline_text(t, TIMELINE_LEFT, 24, FALSE, 14, TIMELINE_INK, headline);
   panel_headings(t, TOP + 20, TRUE);
   return timeline_picture_draw(t, "compare", y, &colors, &(PicturesTo) { .folder = folder }, error);

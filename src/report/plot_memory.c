@@ -10,6 +10,7 @@
 #define BINS 500 /* of the time axis; each draws its first, least, most and last point */
 
 typedef struct {
+  const Result *result;
   const Trace *trace;
   int row;
   double time_unit_s, unit_bytes;
@@ -55,7 +56,12 @@ static void put_points(MemoryPlot *m)
   put_line(m->data, m->trace->end_s / m->time_unit_s, m->last);
 }
 
-/* The peak of every stage. */
+static double capacity_of(const MemoryPlot *m, int row)
+{
+  return cluster_whole_bytes(result_site(m->result, row), m->trace->rows[row].capacity_bytes);
+}
+
+/* The peak of every stage, and what its devices hold. */
 static gboolean write_peaks(const MemoryPlot *m, Picture *p, GError **error)
 {
   g_autoptr(GString) data = g_string_new(NULL);
@@ -65,6 +71,8 @@ static gboolean write_peaks(const MemoryPlot *m, Picture *p, GError **error)
     trace_row_peak(m->trace, row, bytes);
     stack(bytes, m->unit_bytes, sums);
     put_line(data, row, sums);
+    g_string_truncate(data, data->len - 1);
+    g_string_append_printf(data, " %.7g\n", capacity_of(m, row) / m->unit_bytes);
   }
   return picture_write(p, "peaks.dat", data, error);
 }
@@ -103,7 +111,8 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
   g_autofree char *title = plot_title(r), *label = plan_label(r->plan);
   g_autofree char *peak = format_bytes(r->metrics.peak_memory_bytes),
                   *capacity = format_bytes(cluster_whole_bytes(r->cluster, r->metrics.capacity_bytes));
-  g_autofree char *panel = g_strdup_printf("stage %d, the fullest: peak %s of %s", r->metrics.peak_row, peak, capacity);
+  g_autofree char *panel = g_strdup_printf("stage %d, %s: peak %s of %s", r->metrics.peak_row,
+                                            r->cluster->n_types ? result_peak_text(r) : "the fullest", peak, capacity);
   const char *unit;
 
   plot_time_unit(t->end_s, &unit);
@@ -111,12 +120,37 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
   picture_set_text(p, "headline", title);
   picture_set_text(p, "subtitle", label);
   picture_set_text(p, "panel", panel);
-  picture_set_text(p, "capacity_text", capacity);
+}
+
+/* Lines of the capacities, of which a mixed cluster has one for each type of devices. */
+static void set_capacities(const Result *r, const MemoryPlot *m, Picture *p)
+{
+  int n = MAX(r->cluster->n_types, 1);
+  g_auto(GStrv) texts = g_new0(char *, n + 1), names = g_new0(char *, n + 1);
+  double bytes[NODE_TYPES_MAX];
+
+  for (int i = 0; i < n; i++) {
+    const Cluster *type = r->cluster->n_types ? r->cluster->types[i] : r->cluster;
+    double whole = cluster_whole_bytes(type, r->cluster->n_types ? type->device.memory_bytes : r->metrics.capacity_bytes);
+    texts[i] = format_bytes(whole);
+    names[i] = g_strdup(r->cluster->n_types ? type->name : "capacity");
+    bytes[i] = whole / m->unit_bytes;
+  }
+  picture_set_real(p, "capacities", n);
+  picture_set_texts(p, "capacity_of", names, n);
+  picture_set_texts(p, "capacity_text", texts, n);
+  picture_set_reals(p, "capacity_at", bytes, n);
 }
 
 static void set_numbers(const Result *r, const MemoryPlot *m, Picture *p)
 {
-  double capacity = cluster_whole_bytes(r->cluster, r->metrics.capacity_bytes), peak = r->metrics.peak_memory_bytes;
+  double capacity = capacity_of(m, m->row), peak = r->metrics.peak_memory_bytes, most = peak, room = capacity;
+
+  for (int row = 0; row < m->trace->n_rows; row++) {
+    double bytes[PART_COUNT];
+    most = MAX(most, trace_row_peak(m->trace, row, bytes));
+    room = MAX(room, capacity_of(m, row));
+  }
 
   picture_set_text(p, "size", m->unit_bytes == GIB ? "GiB" : "MiB");
   picture_set_real(p, "end", m->trace->end_s / m->time_unit_s);
@@ -126,14 +160,14 @@ static void set_numbers(const Result *r, const MemoryPlot *m, Picture *p)
   picture_set_real(p, "peak_time", peak_time(m->trace, m->row) / m->time_unit_s);
   picture_set_real(p, "capacity", capacity / m->unit_bytes);
   /* far below the capacity, the plot is of what is used */
-  picture_set_real(p, "highest", (peak > 0.25 * capacity ? MAX(capacity, peak) * 1.06 : peak * 1.25) / m->unit_bytes);
+  picture_set_real(p, "highest", (most > 0.25 * room ? MAX(room, most) * 1.06 : most * 1.25) / m->unit_bytes);
 }
 
 gboolean plot_memory(const Result *result, const Trace *trace, const PicturesTo *to, GError **error)
 {
   const char *unit;
   g_autoptr(GString) data = g_string_new(NULL);
-  MemoryPlot m = { .trace = trace, .row = result->metrics.peak_row, .data = data,
+  MemoryPlot m = { .result = result, .trace = trace, .row = result->metrics.peak_row, .data = data,
                    .time_unit_s = plot_time_unit(trace->end_s, &unit),
                    .unit_bytes = result->metrics.peak_memory_bytes < GIB / 2 ? MIB : GIB };
   Picture picture;
@@ -144,6 +178,7 @@ gboolean plot_memory(const Result *result, const Trace *trace, const PicturesTo 
   put_points(&m);
   set_text(result, trace, &picture);
   set_numbers(result, &m, &picture);
+  set_capacities(result, &m, &picture);
   set_legend(result, &picture);
   ok = picture_write(&picture, "memory.dat", data, error) && write_peaks(&m, &picture, error) &&
        picture_draw(&picture, to, error);

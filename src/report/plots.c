@@ -13,8 +13,8 @@ double plot_time_unit(double end_s, const char **name)
 
 char *plot_title(const Result *r)
 {
-  g_autofree char *step = format_seconds(r->metrics.iteration_s);
-  return g_strdup_printf("%s on %d × %s: %s a step", r->model->name, r->layout.mesh.ranks, r->cluster->device.name, step);
+  g_autofree char *step = format_seconds(r->metrics.iteration_s), *devices = result_devices_text(r, TRUE);
+  return g_strdup_printf("%s on %s: %s a step", r->model->name, devices, step);
 }
 
 gboolean plot_folder(const char *folder, GError **error)

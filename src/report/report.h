@@ -56,6 +56,11 @@ char *result_beyond_text(const Result *result);
 /* The cluster whose devices a row runs on: a node type of a mixed one. */
 const Cluster *result_site(const Result *result, int row);
 
+/* "h100-sxm5-80gb", of mixed clusters "a100-sxm4-40gb and v100-sxm2-32gb"; with numbers "16 × h100-sxm5-80gb". And what
+ * the stage of Metrics.peak_row is: "the fullest one"; devices that differ are compared by the room that is left. */
+char *result_devices_text(const Result *result, gboolean numbers);
+const char *result_peak_text(const Result *result);
+
 /* The keys of the contract, as an object under `key`; with a trace also `stages`:
  * peak memory by part, idle share and computation of each. */
 void result_write(const Result *result, const Trace *trace, JsonWriter *writer, const char *key);

@@ -30,6 +30,26 @@ const Cluster *result_site(const Result *r, int row)
   return mesh_site(&r->layout.mesh, r->cluster, MIN(row, r->layout.pipeline.shape.ranks - 1));
 }
 
+char *result_devices_text(const Result *r, gboolean numbers)
+{
+  const Cluster *c = r->cluster;
+  GString *text = g_string_new(NULL);
+
+  for (int i = 0; i < MAX(c->n_types, 1); i++) {
+    const Cluster *type = c->n_types ? c->types[i] : c;
+    g_string_append(text, i == 0 ? "" : i == c->n_types - 1 ? " and " : ", ");
+    if (numbers)
+      g_string_append_printf(text, "%d × ", c->n_types ? type->devices : r->layout.mesh.ranks);
+    g_string_append(text, type->device.name);
+  }
+  return g_string_free(text, FALSE);
+}
+
+const char *result_peak_text(const Result *r)
+{
+  return r->cluster->n_types ? "the one with least room left" : "the fullest one";
+}
+
 Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace)
 {
   Metrics metrics;

@@ -218,7 +218,7 @@ char *report_summary(const Result *r)
   append_table(text, speed_table(r), 0);
   g_string_append_printf(text, "\ntime of stage %d, the critical one (communication: exposed)\n", m->critical_row);
   append_table(text, time_table(m), 2);
-  g_string_append_printf(text, "\nmemory of stage %d, the fullest one: %s\n", m->peak_row, fit);
+  g_string_append_printf(text, "\nmemory of stage %d, %s: %s\n", m->peak_row, result_peak_text(r), fit);
   append_table(text, memory_table(r), 2);
   if (*beyond)
     g_string_append_printf(text, "\n%s", beyond);
