@@ -157,22 +157,16 @@ static void say_faster(GString *s, const SearchResult *found, const Result *aske
     g_string_append_printf(s, "\nA search without --why-not holds it at the default; --fix %s takes it.\n", values);
 }
 
-/* Why there is nothing to look at. */
-static char *why_empty(const Fixed *fixed, const Model *model, int gpus)
-{
-  if (fixed->value[KEY_EP] > 1 && !model_has_experts(model))
-    return g_strdup_printf("%s has no experts", model->name);
-  return g_strdup_printf("no split of %d GPUs has these values", gpus);
-}
-
 char *explain_why_not(const SearchResult *found, const SearchResult *asked, const Result pair[2], gboolean fits,
                       const Fixed *fixed, const char *values)
 {
   g_autofree char *best = plan_label(pair[0].plan);
+  g_autofree char *lacking = explain_lacking(pair[0].model, fixed);
   GString *s = g_string_new(NULL);
 
-  if (asked->space == 0) {
-    g_autofree char *why = why_empty(fixed, pair[0].model, pair[0].layout.mesh.ranks);
+  if (asked->space == 0 || lacking) {
+    const SearchOptions options = { .base = pair[0].plan, .fixed = *fixed };
+    g_autofree char *why = explain_empty(pair[0].model, pair[0].cluster, &options);
     g_string_append_printf(s, "No plan has %s: %s.\n", values, why);
   } else if (!fits) {
     g_autofree char *why = NULL;
@@ -242,12 +236,13 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
 }
 
 /* What stands in the way of the plans that come nearest to being legal. */
-static char *explain_illegal(const SearchResult *f, const Model *model, const Cluster *cluster, const Fixed *fixed)
+static char *explain_illegal(const SearchResult *f, const Model *model, const Cluster *cluster,
+                             const SearchOptions *options)
 {
   int reason = nearest_reason(f);
 
   if (f->space == 0) {
-    g_autofree char *empty = why_empty(fixed, model, cluster->devices);
+    g_autofree char *empty = explain_empty(model, cluster, options);
     return g_strdup_printf("--fix leaves no plan: %s", empty);
   }
   g_autofree char *why = why_rejected(f, reason, model, cluster);
@@ -270,7 +265,7 @@ static char *why_not_lighter(const Plan *least, const Model *model, const Cluste
 char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *cluster, const SearchOptions *options)
 {
   if (!f->has_least)
-    return explain_illegal(f, model, cluster, &options->fixed);
+    return explain_illegal(f, model, cluster, options);
   g_autofree char *change = relaxation(model, cluster, options);
   g_autofree char *label = plan_label(&f->least.plan), *lacks = needs(&f->least, cluster);
   g_autofree char *lighter = why_not_lighter(&f->least.plan, model, cluster);

@@ -23,6 +23,13 @@ void explain_write_limit(const SearchResult *found, const Result *best, JsonWrit
 char *explain_why_not(const SearchResult *found, const SearchResult *asked, const Result pair[2], gboolean fits,
                       const Fixed *fixed, const char *values);
 
+/* What the model lacks of what is fixed, as "gpt3 has no experts"; NULL = nothing. */
+char *explain_lacking(const Model *model, const Fixed *fixed);
+
+/* Why no plan at all has what is fixed: what the model lacks, the rule that is kept longest from being met by plans that do,
+ * or that no split of the GPUs does. */
+char *explain_empty(const Model *model, const Cluster *cluster, const SearchOptions *options);
+
 /* One line: why no plan fits and the cheapest change found that makes one fit. */
 char *explain_nothing(const SearchResult *found, const Model *model, const Cluster *cluster,
                       const SearchOptions *options);

@@ -1,6 +1,7 @@
 /* What a request to plan asks for, read and loaded. */
 #include "cli/planning.h"
 
+#include "ask/explain.h"
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/drawn.h"
@@ -125,6 +126,11 @@ static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
 {
   if (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error))
     return FALSE;
+  g_autofree char *lacking = explain_lacking(p->model, &p->fixed);
+  if (lacking) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "--fix leaves no plan: %s", lacking);
+    return FALSE;
+  }
   p->why_not = p->fixed;
   return (!o->space || space_parse("--space", o->space, &p->space, error)) &&
          (!o->why_not || fixed_parse("--why-not", o->why_not, &p->why_not, error));
