@@ -452,6 +452,8 @@ static gboolean read_row(Parser *p, const Token *tokens, int n, GError **error)
   if (!read_half(p, &tokens[time], &row, error) ||
       (!row.in_place && last < n && !check_wrong(p, tokens[last].text, error)))
     return FALSE;
+  if (n > time + 4 && n <= last)
+    return fail(p, error, "%d columns: expected %d, as the header has: the row is cut off", n, last + 1);
   g_array_append_val(p->run->rows, row);
   return TRUE;
 }
