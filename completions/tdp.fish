@@ -14,6 +14,18 @@ function __tdp_exports
     __tdp_names exports | string replace -r '$' '='
 end
 
+function __tdp_words
+    tdp-plan --model tiny --cluster cpu $argv[1] none 2>&1 | string replace -r '; did.*' '' | string replace -rf '.*expected (some of )?' '' | string replace -a ' or ' ', ' | string split ', '
+end
+
+# Objectives behind what stands before the comma.
+function __tdp_pareto
+    set -l head (commandline -ct | string replace -r '^--[a-z-]+=' '' | string match -r '^.*,')
+    for word in (__tdp_words --objective)
+        echo "$head$word"
+    end
+end
+
 function __tdp_options
     set -l program (commandline -opc)[1]
     $program --help 2>/dev/null | grep -oE -- '(^| )--[a-z][a-z-]*' | string trim | sort -u
@@ -30,18 +42,31 @@ end
 for program in tdp-plan tdp-sim tdp-run tdp-validate tdp-calibrate tdp-fit
     complete -c $program -n 'string match -q -- "-*" (commandline -ct)' -a '(__tdp_options)'
     complete -c $program -l model -s m -xa '(__tdp_names models)'
-    complete -c $program -l cluster -s c -xa '(__tdp_names clusters; __tdp_names servers)'
+    complete -c $program -l cluster -s c -xa '(__tdp_names clusters; __tdp_names servers; __tdp_names gpus)'
 end
+for program in tdp-sim tdp-run
+    complete -c $program -l plan -s p -xa '(__tdp_names plans)'
+end
+for program in tdp-run tdp-calibrate
+    complete -c $program -l backend -xa 'cpu cuda'
+end
+for program in tdp-plan tdp-sim
+    complete -c $program -l operations -xa '(__tdp_names operations)'
+end
+complete -c tdp-calibrate -l gpu -xa '(__tdp_names gpus)'
+complete -c tdp-calibrate -l like -xa '(__tdp_names links)'
+complete -c tdp-calibrate -l framework -xa '(__tdp_names frameworks)'
 complete -c tdp-plan -l framework -xa '(__tdp_names frameworks)'
 complete -c tdp-sim -l schedule -xa '(__tdp_names schedules)'
 complete -c tdp-plan -l list -xa '(__tdp_lists)'
-complete -c tdp-plan -l export -a '(__tdp_exports)'
-complete -c tdp-sim -l export -a '(__tdp_exports)'
-complete -c tdp-plan -l question -xa 'fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter lost-nodes training'
-complete -c tdp-plan -l objective -xa 'time tokens-per-gpu memory gpu-hours money energy'
+complete -c tdp-plan -l export -ra '(__tdp_exports)'
+complete -c tdp-sim -l export -ra '(__tdp_exports)'
+complete -c tdp-plan -l question -xa '(__tdp_words --question)'
+complete -c tdp-plan -l objective -xa '(__tdp_words --objective)'
+complete -c tdp-plan -l pareto -xa '(__tdp_pareto)'
 complete -c tdp-plan -l adapter -xa 'lora:r= qlora:r='
 complete -c tdp-sim -l adapter -xa 'lora:r= qlora:r='
-complete -c tdp-plan -l precision -xa 'bf16 fp16 fp32 tf32 fp8 fp4'
-complete -c tdp-plan -l space -xa 'offload zero++ states order'
+complete -c tdp-plan -l precision -xa '(__tdp_words --precision)'
+complete -c tdp-plan -l space -xa '(__tdp_words --space)'
 complete -c tdp-plan -l fix -xa '(__tdp_keys)'
 complete -c tdp-plan -l why-not -xa '(__tdp_keys)'

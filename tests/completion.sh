@@ -67,6 +67,22 @@ for list in $(tdp-plan --question none 2>&1 | sed 's/.*expected //; s/ or /, /' 
   offers "question-$list" "$list" tdp-plan --question "$list"
 done
 
+for name in days cost carbon tokens-per-gpu; do
+  offers "objective-$name" "$name" tdp-plan --objective "${name%?}"
+done
+offers pareto time,memory tdp-plan --pareto time,mem
+offers precision tf32 tdp-plan --precision tf
+offers space zero++ tdp-plan --space ze
+offers gpu-as-cluster mi300x tdp-plan --cluster mi300
+offers plan tiny-1f1b tdp-run --plan tiny-1
+offers operations megascale tdp-plan --operations meg
+offers gpu a10g tdp-calibrate --gpu a10
+offers like nvlink3-switch tdp-calibrate --like nvlink3-s
+offers backend cuda tdp-run --backend cu
+for list in gpus links operations plans; do
+  offers "list-$list" "$list" tdp-plan --list "${list%??}"
+done
+
 for shell in zsh fish; do
   if ! command -v $shell >/dev/null; then
     echo "skip completion-$shell: no $shell"
@@ -78,6 +94,11 @@ for shell in zsh fish; do
   verdict $shell-cluster dgx-h100 "$(offers_$shell tdp-sim --cluster dgx-h)"
   verdict $shell-schedule zb-v "$(offers_$shell tdp-sim --schedule zb)"
   verdict $shell-question training "$(offers_$shell tdp-plan --question tr)"
+  verdict $shell-objective carbon "$(offers_$shell tdp-plan --objective ca)"
+  verdict $shell-question lost-nodes "$(offers_$shell tdp-plan --question lo)"
+  verdict $shell-pareto time,memory "$(offers_$shell tdp-plan --pareto time,me)"
+  verdict $shell-plan tiny-1f1b "$(offers_$shell tdp-run --plan tiny-1)"
+  verdict $shell-gpu a10g "$(offers_$shell tdp-calibrate --gpu a10)"
   verdict $shell-space states "$(offers_$shell tdp-plan --space st)"
   verdict $shell-list exports "$(offers_$shell tdp-plan --list exp)"
   verdict $shell-export megatron= "$(offers_$shell tdp-plan --export meg)"

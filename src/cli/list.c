@@ -70,6 +70,47 @@ static const char *text_of(const JsonDoc *doc, const char *key)
   return cJSON_IsString(item) ? item->valuestring : "";
 }
 
+/* Of each file of a folder what one string says. */
+static void fill_files(Answer *a, const char *folder, const char *key)
+{
+  g_auto(GStrv) names = files_names(folder);
+
+  for (int i = 0; names[i]; i++) {
+    g_autofree char *path = data_file(folder, names[i]);
+    g_autoptr(JsonDoc) doc = json_load(path, NULL);
+    answer_add_text(a, names[i]);
+    answer_add_text(a, text_of(doc, key));
+  }
+}
+
+static void fill_gpus(Answer *a)
+{
+  fill_files(a, "hardware/gpus", "arch");
+}
+
+static void fill_links(Answer *a)
+{
+  fill_files(a, "hardware/links", "kind");
+}
+
+static void fill_operations(Answer *a)
+{
+  g_auto(GStrv) names = files_names("hardware/operations");
+
+  for (int i = 0; names[i]; i++) {
+    g_autofree char *path = data_file("hardware/operations", names[i]);
+    g_autoptr(JsonDoc) doc = json_load(path, NULL);
+    const cJSON *hours = doc ? json_get(json_root(doc), "failure_gpu_hours") : NULL;
+    answer_add_text(a, names[i]);
+    answer_add(a, cJSON_IsNumber(hours) ? hours->valuedouble : NAN);
+  }
+}
+
+static void fill_plans(Answer *a)
+{
+  fill_files(a, "plans", "framework");
+}
+
 static void fill_servers(Answer *a)
 {
   g_auto(GStrv) names = files_names("hardware/servers");
@@ -86,14 +127,7 @@ static void fill_servers(Answer *a)
 
 static void fill_frameworks(Answer *a)
 {
-  g_auto(GStrv) names = files_names("plans/frameworks");
-
-  for (int i = 0; names[i]; i++) {
-    g_autofree char *path = data_file("plans/frameworks", names[i]);
-    g_autoptr(JsonDoc) doc = json_load(path, NULL);
-    answer_add_text(a, names[i]);
-    answer_add_text(a, text_of(doc, "description"));
-  }
+  fill_files(a, "plans/frameworks", "description");
 }
 
 /* Frameworks that run a schedule, "a, b"; a few, and how many more. */
@@ -159,6 +193,10 @@ static const List lists[] = {
   { "clusters", 4, { NAME, { "devices", "GPUs", CELL_INT }, { "devices_per_node", "a node", CELL_INT },
                      { "gpu", "<GPU", CELL_TEXT } }, fill_clusters },
   { "servers", 3, { NAME, { "devices_per_node", "GPUs", CELL_INT }, { "gpu", "<GPU", CELL_TEXT } }, fill_servers },
+  { "gpus", 2, { NAME, { "arch", "<architecture", CELL_TEXT } }, fill_gpus },
+  { "links", 2, { NAME, { "kind", "<kind", CELL_TEXT } }, fill_links },
+  { "operations", 2, { NAME, { "failure_gpu_hours", "GPU-hours a failure", CELL_INT } }, fill_operations },
+  { "plans", 2, { NAME, { "framework", "<framework", CELL_TEXT } }, fill_plans },
   { "frameworks", 2, { NAME, { "description", "<what it is", CELL_TEXT } }, fill_frameworks },
   { "schedules", 2, { NAME, { "frameworks", "<run by", CELL_TEXT } }, fill_schedules },
   { "exports", 3, { NAME, { "target", "<what reads it", CELL_TEXT }, { "extension", "<file", CELL_TEXT } }, fill_exports },
