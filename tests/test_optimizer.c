@@ -349,8 +349,8 @@ START_TEST(recipes_by_their_bytes)
   f.plan.fp8_recipe = four ? FP8_NONE : recipes[_i].recipe;
   planned_accept(&f);
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, four ? DTYPE_FP4 : DTYPE_FP8);
-  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)) + op_narrow_states(STATES(&f.plan)), states + recipes[_i].held,
-                          1e-12);
+  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)) + op_narrow_states(STATES(&f.plan), &f.cluster->device),
+                          states + recipes[_i].held, 1e-12);
   ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
   /* the projection's input is attention's output, which it keeps too */
   ck_assert_double_eq_tol(planned_layer(&f, 1).saved_bytes,

@@ -25,7 +25,7 @@ static void check_bytes(Planned *f, ParamGather gather, double kept, double gath
   const StateLayout *s = STATES(&f->plan);
   double wide = f->framework->shards_main_params && s->zero == 3 ? 4 : 2;
   ck_assert_double_eq_tol(op_states(s).weights, wide / (s->zero == 3 ? 8 : 1), 1e-12);
-  ck_assert_double_eq_tol(op_states(s).weights + op_narrow_states(s), kept, 1e-12);
+  ck_assert_double_eq_tol(op_states(s).weights + op_narrow_states(s, &f->cluster->device), kept, 1e-12);
   ck_assert_double_eq_tol(op_gathered_bytes(s, 5, 1), gathered + 4 * 2, 1e-12);
 }
 
@@ -47,6 +47,122 @@ START_TEST(megatron_keeps_what_it_gathers)
     check_bytes(&f, GATHER_WIDE, 2 / divided + (zero < 3 ? 2 : 0), 2);
     planned_clear(&f);
   }
+}
+END_TEST
+
+/* Weights of a rank, and what it gathers of them at a time. */
+static void weigh(Planned *f, double *weights, double *gathered)
+{
+  *gathered = 0;
+  planned_build(f);
+  *weights = f->program->rows[0].static_bytes[PART_WEIGHTS];
+  for (guint i = 0; i < f->program->segments->len; i++) {
+    const Segment *s = &g_array_index(f->program->segments, Segment, i);
+    *gathered += s->kind == TASK_GATHER ? s->comm_bytes : 0;
+  }
+}
+
+/* An op's bytes, all of that name in a block added up. */
+static double bytes_named(const Planned *f, const char *name, gboolean backward)
+{
+  LayerWork work;
+  double bytes = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
+  const GArray *ops = backward ? work.backward : work.forward;
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    if (g_str_equal(op->name, name))
+      bytes += op->kind == OP_COLLECTIVE ? op->collective.bytes : op->memory.bytes;
+  }
+  layer_work_clear(&work);
+  return bytes;
+}
+
+/* A cluster, or a GPU in place of a B200. */
+static Cluster *nodes_of(const char *name)
+{
+  gboolean alone = g_str_equal(name, "mi355x");
+  Cluster *cluster = fixture_cluster(alone ? "hgx-b200" : name, 8);
+
+  if (alone) {
+    device_clear(&cluster->device);
+    ck_assert(device_load(name, &cluster->device, NULL));
+  }
+  return cluster;
+}
+
+/* Where products read either factor by rows or columns, scales of whole tensors need one layout: 8 bits alone where
+ * weights are gathered in them, else beside 16. Another device that scales blocks keeps two, as scales of blocks do. */
+START_TEST(one_layout_is_enough)
+{
+  static const struct { const char *cluster; Fp8Recipe recipe; double layout; int layouts; double cast; } cases[] = {
+    { "hgx-b200", FP8_DELAYED, 1, 1, 3 }, { "hgx-b200", FP8_CURRENT, 1, 1, 5 }, { "gb300-nvl72", FP8_CURRENT, 1, 1, 5 },
+    { "mi355x", FP8_CURRENT, 1, 2, 6 }, { "dgx-h100", FP8_DELAYED, 1, 2, 4 },
+    { "hgx-b200", FP8_MXFP8, 1 + 1.0 / 32, 2, 2 + 2 * (1 + 1.0 / 32) },
+  };
+  Planned f;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    const double copies = cases[i].layout * cases[i].layouts;
+    planned_init(&f, fixture_llama(4, 1024, 16, 8, 512, 1000), nodes_of(cases[i].cluster), "megatron-core");
+    planned_spread(&f, 1);
+    plan_set_format(&f.plan, DTYPE_FP8);
+    f.plan.fp8_recipe = cases[i].recipe;
+    f.plan.zero = 1;
+    check_bytes(&f, GATHER_WIDE, 2 + copies, 2);
+    if (cases[i].recipe != FP8_MXFP8)
+      check_bytes(&f, GATHER_NARROW, copies, 1);
+    ck_assert_double_eq_tol(op_weight_cast_bytes(STATES(&f.plan), &f.cluster->device), cases[i].cast, 1e-12);
+    f.plan.zero = 3;
+    check_bytes(&f, GATHER_WIDE, 2 / 8.0 + copies, 2);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+/* torchao transposes whatever the device. */
+START_TEST(torchtitan_has_two_layouts)
+{
+  double casts[2];
+
+  for (int i = 0; i < 2; i++) {
+    Planned f;
+    planned_init(&f, fixture_llama(4, 1024, 16, 16, 1024, 1024), fixture_cluster(i ? "hgx-b200" : "dgx-h100", 8),
+                 "torchtitan");
+    planned_spread(&f, 2);
+    planned_divide(&f, 4, 1, 2);
+    f.plan.sequence_parallel = TRUE;
+    plan_set_format(&f.plan, DTYPE_FP8);
+    f.plan.fp8_recipe = FP8_TENSORWISE;
+    planned_accept(&f);
+    casts[i] = bytes_named(&f, "cast", FALSE) + bytes_named(&f, "cast gradient", TRUE) +
+               bytes_named(&f, "transpose", TRUE);
+    planned_clear(&f);
+  }
+  ck_assert_double_gt(casts[0], 0);
+  ck_assert_double_eq_tol(casts[1], casts[0], 1e-3);
+}
+END_TEST
+
+/* The whole model's weights, as a program holds them: its blocks' matrices once less than on Hopper. */
+START_TEST(programs_hold_one_layout)
+{
+  const double narrow = 32 * (4096.0 * (4096 + 2 * 1024) + 4096.0 * 4096 + 3 * 4096.0 * 14336);
+  double weights[2], gathered;
+
+  for (int i = 0; i < 2; i++) {
+    Planned f;
+    planned_init(&f, fixture_known_model("llama-3.1-8b"), fixture_cluster(i ? "hgx-b200" : "dgx-h100", 8),
+                 "megatron-core");
+    planned_spread(&f, 1);
+    plan_set_format(&f.plan, DTYPE_FP8);
+    f.plan.zero = 1;
+    planned_accept(&f);
+    weigh(&f, &weights[i], &gathered);
+    planned_clear(&f);
+  }
+  ck_assert_double_eq_tol(weights[0] - weights[1], narrow, 1e-9 * narrow);
 }
 END_TEST
 
@@ -88,18 +204,6 @@ START_TEST(torchtitan_gathers_alone)
   planned_clear(&f);
 }
 END_TEST
-
-/* Weights of a rank, and what it gathers of them at a time. */
-static void weigh(Planned *f, double *weights, double *gathered)
-{
-  *gathered = 0;
-  planned_build(f);
-  *weights = f->program->rows[0].static_bytes[PART_WEIGHTS];
-  for (guint i = 0; i < f->program->segments->len; i++) {
-    const Segment *s = &g_array_index(f->program->segments, Segment, i);
-    *gathered += s->kind == TASK_GATHER ? s->comm_bytes : 0;
-  }
-}
 
 /* What 8 bits save, and copies add, is of the blocks' matrices and the experts' alone: embedding, output layer, norms and
  * routers stay in 16. */
@@ -311,23 +415,6 @@ END_TEST
 
 #define H 1024.0
 
-/* An op's bytes, all of that name in a block added up. */
-static double bytes_named(const Planned *f, const char *name, gboolean backward)
-{
-  LayerWork work;
-  double bytes = 0;
-
-  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
-  const GArray *ops = backward ? work.backward : work.forward;
-  for (guint i = 0; i < ops->len; i++) {
-    const Op *op = &g_array_index(ops, Op, i);
-    if (g_str_equal(op->name, name))
-      bytes += op->kind == OP_COLLECTIVE ? op->collective.bytes : op->memory.bytes;
-  }
-  layer_work_clear(&work);
-  return bytes;
-}
-
 /* Under sequence parallelism rows that ranks gather in 8 bits are cast before, each rank's own; scales of a whole tensor
  * are by all ranks, and its columns are made of the gathered rows, but where products take either; with scales of blocks
  * gradients travel as rows and as columns. Of a block of width H and 3 H inside: inputs of qkv and up are gathered, and
@@ -341,7 +428,9 @@ static const struct {
 } gathered[] = {
   { FP8_DELAYED, "dgx-h100", 0, 3, 2, 1, 1, 0 },
   { FP8_CURRENT, "dgx-h100", 5, 5, 2, 1, 1, 4 },
-  { FP8_CURRENT, "hgx-b200", 6, 6, 0, 1, 1, 4 },
+  { FP8_DELAYED, "hgx-b200", 0, 3, 0, 1, 1, 0 },
+  { FP8_CURRENT, "hgx-b200", 5, 5, 0, 1, 1, 4 },
+  { FP8_CURRENT, "mi355x", 5, 5, 2, 1, 1, 4 },
   { FP8_BLOCKWISE, "dgx-h100", 2 + 2 * (1 + 1 / 32.0), 2 + 2 * (1 + 1 / 32.0), 0, 1 + 1 / 32.0, 2, 0 },
   { FP8_MXFP8, "hgx-b200", 2 + 2 * (1 + 1 / 32.0), 2 + 2 * (1 + 1 / 32.0), 0, 1 + 1 / 32.0, 2, 0 },
 };
@@ -351,14 +440,14 @@ START_TEST(gathered_rows_are_cast_before)
   const double tokens = 1024, tp = 4, values = tokens * H;
   Planned f;
 
-  planned_init(&f, fixture_llama(4, 1024, 16, 16, 1024, 1024), fixture_cluster(gathered[_i].cluster, 8), "megatron-core");
+  planned_init(&f, fixture_llama(4, 1024, 16, 16, 1024, 1024), nodes_of(gathered[_i].cluster), "megatron-core");
   planned_spread(&f, 2);
   planned_divide(&f, (int)tp, 1, 2);
   f.plan.sequence_parallel = TRUE;
   plan_set_format(&f.plan, DTYPE_FP8);
   f.plan.fp8_recipe = gathered[_i].recipe;
   planned_accept(&f);
-  double inner = (gathered[_i].recipe == FP8_DELAYED ? 4 : gathered[_i].made + (gathered[_i].column > 0));
+  double inner = (gathered[_i].recipe == FP8_DELAYED ? 3 : gathered[_i].made) + (gathered[_i].column > 0);
   double unmade = (1 + 3) * values / tp; /* the projection's and down's inputs, which no rank gathers */
   ck_assert_double_eq_tol(bytes_named(&f, "cast", FALSE), 2 * gathered[_i].made * values / tp + inner * unmade, 1e-3);
   ck_assert_double_eq_tol(bytes_named(&f, "gather output gradient", TRUE),
@@ -373,7 +462,8 @@ START_TEST(gathered_rows_are_cast_before)
 }
 END_TEST
 
-TEST_LOOPS("param gather", { megatron_keeps_what_it_gathers }, { mxfp8_is_cast_behind }, { torchtitan_gathers_alone },
+TEST_LOOPS("param gather", { megatron_keeps_what_it_gathers }, { one_layout_is_enough },
+           { torchtitan_has_two_layouts }, { programs_hold_one_layout }, { mxfp8_is_cast_behind }, { torchtitan_gathers_alone },
            { ends_stay_in_16_bits }, { rules }, { frameworks_have_their_recipes }, { older_files_mean_the_same },
            { files_of_the_tools_are_read }, { searches_leave_it_where_it_cannot_be }, { searches_turn_it_on },
            { gathered_rows_are_cast_before, G_N_ELEMENTS(gathered) })

@@ -220,14 +220,14 @@ START_TEST(fp8_is_of_the_blocks)
   /* qkv's and the feed-forward's inputs: 1 of 2 bytes; the projection's: 1 more */
   ck_assert_double_eq_tol(wide.saved_bytes - narrow.saved_bytes, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
   ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
-  ck_assert_double_eq(op_narrow_states(STATES(&f.plan)), 2);
+  ck_assert_double_eq(op_narrow_states(STATES(&f.plan), &f.cluster->device), 2);
   f.framework->original_inputs = TRUE; /* the projection's in 16 bits alone, unless scales are delayed */
   ck_assert_double_eq(block_of(&f).saved_bytes, narrow.saved_bytes);
   f.framework->fp8 = FP8_CURRENT;
   ck_assert_double_eq_tol(block_of(&f).saved_bytes, narrow.saved_bytes - 4096.0 * 1024, 0.5);
   f.framework->fp8 = FP8_TENSORWISE;
   ck_assert_double_eq(block_of(&f).saved_bytes, wide.saved_bytes);
-  ck_assert_double_eq(op_narrow_states(STATES(&f.plan)), 0);
+  ck_assert_double_eq(op_narrow_states(STATES(&f.plan), &f.cluster->device), 0);
   f.framework->fp8 = FP8_NONE;
   planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp8\": expected bf16, fp16 or fp32, megatron-core has no fp8 "
                                      "recipe");

@@ -460,7 +460,7 @@ static OptimizerPrice step_price(const StateLayout *states, const Cluster *clust
 {
   const Device *device = &cluster->device;
   double owned = params / states->optimizer_parts;
-  double whole = narrow * op_weight_cast_bytes(states) + (summed ? params * op_gradient_traffic(states) : 0);
+  double whole = narrow * op_weight_cast_bytes(states, device) + (summed ? params * op_gradient_traffic(states) : 0);
 
   if (!states->offload.optimizer) {
     double bytes = owned * op_step_traffic(states) + whole;

@@ -19,6 +19,7 @@ static const JsonField device_fields[] = {
   {"sms", JSON_INT, G_STRUCT_OFFSET(Device, sms), TRUE, 1, 1e6},
   {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB_PER_S},
   {"host_coherent", JSON_BOOL, G_STRUCT_OFFSET(Device, host_coherent)},
+  {"fp8_columns", JSON_BOOL, G_STRUCT_OFFSET(Device, fp8_columns)},
   {"host_slowdown", JSON_REAL, G_STRUCT_OFFSET(Device, host_slowdown), FALSE, 0.1, 100},
   {"sustained_fraction", JSON_REAL, G_STRUCT_OFFSET(Device, sustained_fraction), FALSE, 0.1, 1},
   {"rate_spread", JSON_REAL, G_STRUCT_OFFSET(Device, rate_spread), FALSE, 0, 0.5},

@@ -133,6 +133,7 @@ typedef struct {
   int sms;                              /* or compute units */
   double host_bytes_per_s;              /* to host memory, per direction */
   gboolean host_coherent;               /* by a link between chips of one memory space (NVLink-C2C), not by PCIe */
+  gboolean fp8_columns;                 /* products of 8 bits with a scale a tensor read either factor by rows or columns */
   double rated_power_w; /* its own, where power_w was lowered; 0 = it was not */
   double power_w;
   double host_slowdown;                 /* of its host's operations over a Xeon 8480C's; 1 unless known */
@@ -143,8 +144,7 @@ typedef struct {
   Kernels kernels;
 } Device;
 
-/* Whether its matrix units scale blocks of 8-bit values, as mxfp8 has them, and take either factor of such a product by
- * rows or columns: those that multiply in fp4 (NVIDIA's Blackwell; nvte_is_non_tn_fp8_gemm_supported). */
+/* Whether its matrix units scale blocks of 8-bit values, as mxfp8 has them: those that multiply in fp4. */
 static inline gboolean device_scales_blocks(const Device *device)
 {
   return device->peak_flops_per_s[DTYPE_FP4] > 0;

@@ -258,13 +258,15 @@ static Op product(const Build *b, const Linear *l, Pass pass, double m, double n
 /* Whether rows that were gathered in the format have their columns made behind it. */
 static gboolean transposes(const Build *b, const Linear *l)
 {
-  return travels_narrow(b, l) && !fp8_work(&b->passes->formats)->block_scales && !b->narrow_columns;
+  return travels_narrow(b, l) && !fp8_work(&b->passes->formats)->block_scales && !b->one_layout;
 }
 
 /* Bytes of casting so many values, `each` a value: those that are gathered in the format are cast before, each rank's own,
  * and their columns are made behind it or come along. */
 static double cast_bytes(const Build *b, const Linear *l, double each, double values, gboolean gathered)
 {
+  if (b->one_layout)
+    each = MAX(0, each - fp8_work(&b->passes->formats)->value_bytes);
   if (!gathered || !travels_narrow(b, l))
     return each * values;
   return MAX(0, each - (transposes(b, l) ? 1 : 0)) * values / b->tp;

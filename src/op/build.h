@@ -25,7 +25,7 @@ typedef struct {
   double bytes;      /* of an activation element */
   double hidden;
   double routed;     /* width of the rows that experts read and make */
-  gboolean narrow_columns; /* products of 8 bits take either factor by columns: Blackwell's */
+  gboolean one_layout; /* of what is cast (fp8_one_layout) */
   gboolean reused;   /* weights that are used are those of an earlier block, which holds them */
   gboolean frozen;   /* weights that are added are: no gradients of them are made */
   gboolean experts;  /* weights that are added are those of experts that are apart */

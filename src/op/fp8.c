@@ -14,9 +14,10 @@
 #define NV_CAST (2 + 2 + 2 * NV_BYTES)
 
 static const Fp8Work works[FP8_COUNT] = {
-  [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2 },
+  [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2,
+                  .either_side = TRUE },
   [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .shared_scale = TRUE, .keeps_narrow = TRUE,
-                    .value_bytes = 1, .held_bytes = 2, .tensor_kernels = 3 },
+                    .value_bytes = 1, .held_bytes = 2, .either_side = TRUE, .tensor_kernels = 3 },
   [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE,
                        .shared_scale = TRUE, .value_bytes = 1, .tensor_kernels = 3 },
   [FP8_ROWWISE] = { .made_bytes = ROW_CAST + COLUMN_CAST, .cast_bytes = ROW_CAST + COLUMN_CAST,
@@ -37,4 +38,9 @@ const Fp8Work *fp8_work(const Formats *formats)
 {
   g_assert(formats_narrow(formats));
   return &works[formats->recipe];
+}
+
+gboolean fp8_one_layout(const Formats *formats, const Device *device)
+{
+  return formats_narrow(formats) && device->fp8_columns && fp8_work(formats)->either_side;
 }

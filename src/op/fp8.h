@@ -30,12 +30,13 @@
  * Rows that tensor-parallel ranks gather under sequence parallelism are cast before, each rank's own (Transformer
  * Engine's layernorm_linear.py and grad_output_preprocess; torchao's float8_tensor_parallel.py), unless they travel in 16
  * bits (rowwise). With scales of whole tensors the ranks agree on the largest value first, but for delayed ones, and
- * columns are made behind the gather, where products take no rows for them; with scales of blocks inputs travel as rows
+ * columns are made behind the gather unless one layout is enough; with scales of blocks inputs travel as rows
  * forward and as columns backward, gradients as both.
  */
 #ifndef TDP_OP_FP8_H
 #define TDP_OP_FP8_H
 
+#include "hardware/device.h"
 #include "plan/choices.h"
 
 typedef struct {
@@ -49,13 +50,19 @@ typedef struct {
                             which they meet before each cast (Transformer Engine's amax_reduction_group) */
   gboolean keeps_narrow; /* inputs are kept for the weight gradient in the format */
   double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
-  double held_bytes;     /* for a weight beside the 16-bit one */
+  double held_bytes;     /* for a weight beside the 16-bit one, in both layouts */
+  gboolean either_side;  /* no second layout is made where products read one by rows or columns (fp8_one_layout) */
   double tensor_kernels; /* of casting one of several tensors; 0 = all in one */
   gboolean cast_behind;  /* a distributed optimizer gathers 16 bits of what it keeps in the format (Megatron-LM's
                             param_and_grad_buffer.py, of mxfp8); FSDP gathers the format, and keeps both layouts divided */
 } Fp8Work;
 
-/* Of narrow products. */
+/* Of narrow products, where they read rows alone. */
 const Fp8Work *fp8_work(const Formats *formats);
+
+/* Whether on a device what is cast has one layout alone, which products read by rows or columns: no columns are written,
+ * kept or made of gathered rows. Of scales of whole tensors in Transformer Engine (nvte_is_non_tn_fp8_gemm_supported,
+ * which its quantizer.cpp asks); torchao transposes on every device (preprocess_addmm). */
+gboolean fp8_one_layout(const Formats *formats, const Device *device);
 
 #endif

@@ -1,6 +1,7 @@
 #include "op/op.h"
 
 #include "op/build.h"
+#include "op/fp8.h"
 
 #include <math.h>
 
@@ -291,7 +292,7 @@ static void fill_work(LayerWork *work, const Model *model, const LayerSpec *spec
 
   b.kernel = framework_attention(passes->framework, passes->attention, &cluster->device);
   b.network_tier = cluster->network_tier;
-  b.narrow_columns = device_scales_blocks(&cluster->device);
+  b.one_layout = fp8_one_layout(&passes->formats, &cluster->device);
   b.tensor = pass_group(passes, cluster, RANKS_TENSOR);
   b.context = pass_group(passes, cluster, RANKS_CONTEXT);
   b.context_inner = pass_group(passes, cluster, RANKS_CONTEXT_INNER);

@@ -160,7 +160,7 @@ double op_reduce_cast_bytes(const StateLayout *states);
  * traffic for a narrow one when a step ends, the optimizer's aside. */
 double op_kept_bytes(const StateLayout *states, double params, double narrow);
 double op_gathered_bytes(const StateLayout *states, double params, double narrow);
-double op_weight_cast_bytes(const StateLayout *states);
+double op_weight_cast_bytes(const StateLayout *states, const Device *device);
 
 /* Of a parameter in a checkpoint: its weight and what the optimizer keeps, each once; where a main copy is the only
  * weight that devices keep (FSDP), that. */
@@ -188,7 +188,7 @@ typedef struct {
 } StateBytes;
 
 StateBytes op_states(const StateLayout *states);
-double op_narrow_states(const StateLayout *states);
+double op_narrow_states(const StateLayout *states, const Device *device);
 double op_frozen_bytes(const StateLayout *states, Frozen frozen); /* likewise of frozen weights, all of them */
 double op_state_bytes(const StateLayout *states);
 
@@ -201,7 +201,8 @@ typedef struct {
   double bucket_bytes;
 } HeldBytes;
 
-HeldBytes op_held(const StateLayout *states, double params, double narrow, Frozen frozen, double extra_bytes);
+HeldBytes op_held(const StateLayout *states, const Device *device, double params, double narrow, Frozen frozen,
+                  double extra_bytes);
 double held_state_bytes(const HeldBytes *held); /* all but the buckets */
 
 /* Parameters of a bucket of gradients, at least. */

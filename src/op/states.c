@@ -77,16 +77,20 @@ double op_gathered_bytes(const StateLayout *s, double params, double narrow)
 
 /* Copies of a narrow weight in fp8 that stay beside it; of one kept in fp8, the other layout, which under ZeRO-3 leaves
  * with what was gathered. */
-static double copied_weights(const StateLayout *s)
+static double copied_weights(const StateLayout *s, const Device *device)
 {
   gboolean primary = is_primary(s), stay = s->zero < 3 || (s->framework->fp8_weight_cache && !primary);
+  int layouts = (fp8_one_layout(&s->formats, device) ? 1 : 2) - primary;
 
-  return formats_narrow(&s->formats) && stay ? fp8_work(&s->formats)->held_bytes / (primary ? 2 : 1) : 0;
+  return formats_narrow(&s->formats) && stay ? fp8_work(&s->formats)->held_bytes / 2 * layouts : 0;
 }
 
-double op_weight_cast_bytes(const StateLayout *s)
+double op_weight_cast_bytes(const StateLayout *s, const Device *device)
 {
-  return formats_narrow(&s->formats) && !fp8_work(&s->formats)->each_pass ? fp8_work(&s->formats)->weight_bytes : 0;
+  if (!formats_narrow(&s->formats) || fp8_work(&s->formats)->each_pass)
+    return 0;
+  const Fp8Work *w = fp8_work(&s->formats);
+  return w->weight_bytes - (fp8_one_layout(&s->formats, device) ? w->held_bytes / 2 : 0);
 }
 
 /* Of a weight whose main copy is the only one that a device keeps, that copy; else 0. */
@@ -141,9 +145,9 @@ StateBytes op_states(const StateLayout *s)
   };
 }
 
-double op_narrow_states(const StateLayout *s)
+double op_narrow_states(const StateLayout *s, const Device *device)
 {
-  return kept_weight(s, op_kept_bytes(s, 1, 1)) - kept_weight(s, op_kept_bytes(s, 1, 0)) + copied_weights(s);
+  return kept_weight(s, op_kept_bytes(s, 1, 1)) - kept_weight(s, op_kept_bytes(s, 1, 0)) + copied_weights(s, device);
 }
 
 double op_state_bytes(const StateLayout *s)
@@ -180,11 +184,12 @@ double op_frozen_bytes(const StateLayout *s, Frozen frozen)
   return s->zero == 3 && s->offload.parameters ? 0 : frozen.bytes / s->weight_parts;
 }
 
-HeldBytes op_held(const StateLayout *s, double params, double narrow, Frozen frozen, double extra_bytes)
+HeldBytes op_held(const StateLayout *s, const Device *device, double params, double narrow, Frozen frozen,
+                  double extra_bytes)
 {
   StateBytes each = op_states(s);
   double extra = extra_bytes / s->optimizer_parts;
-  double weights = params * each.weights + narrow * op_narrow_states(s) + op_frozen_bytes(s, frozen);
+  double weights = params * each.weights + narrow * op_narrow_states(s, device) + op_frozen_bytes(s, frozen);
 
   return (HeldBytes) { { weights, params * each.gradients, params * each.optimizer + extra },
                        op_bucket_bytes(s, params) };

@@ -86,16 +86,16 @@ static void room_clear(Room *r)
 }
 
 /* Of the layers before each on nodes of a type. */
-static void add_held(const Room *r, int type)
+static void add_held(const Room *r, const Device *device, int type)
 {
   const Layout *l = r->layout;
   Held *held = r->before + type * (r->model->n_layers + 1);
 
   for (int i = 0; i < r->model->n_layers; i++, held++) {
     const LayerPrice *price = price_of_layer(r->prices, r->model, type, i);
-    HeldBytes dense = op_held(&l->states[0], price->params, price->narrow[0], price->frozen[0],
+    HeldBytes dense = op_held(&l->states[0], device, price->params, price->narrow[0], price->frozen[0],
                               price->optimizer[0].state_bytes);
-    HeldBytes apart = op_held(&l->states[1], price->expert_params, price->narrow[1], price->frozen[1],
+    HeldBytes apart = op_held(&l->states[1], device, price->expert_params, price->narrow[1], price->frozen[1],
                               price->optimizer[1].state_bytes);
     held[1] = held[0];
     held[1].params += price->params + price->expert_params;
@@ -113,7 +113,7 @@ static void room_init(Room *r, const Model *model, const Cluster *cluster, const
   *r = (Room) { model, l, prices, shape->chunks, g_new0(Held, prices->n_types * (model->n_layers + 1)),
                 stage_types(l, cluster), g_new0(double, stages), g_new(double, stages) };
   for (int type = 0; type < prices->n_types; type++)
-    add_held(r, type);
+    add_held(r, &(cluster->n_types > 0 ? cluster->types[type] : cluster)->device, type);
   for (int stage = 0; stage < stages; stage++) {
     int rank = pipeline_rank(&l->pipeline, stage, 0);
     r->micro[stage] = (double)schedule_peak(l->pipeline.schedule, shape, rank) / shape->chunks;

@@ -443,9 +443,10 @@ RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
   return w;
 }
 
-static void add_states(const StateLayout *s, const RankWeights *w, gboolean experts, double bytes[PART_COUNT])
+static void add_states(const StateLayout *s, const Device *device, const RankWeights *w, gboolean experts,
+                       double bytes[PART_COUNT])
 {
-  HeldBytes held = op_held(s, w->params[experts], w->narrow[experts], w->frozen[experts],
+  HeldBytes held = op_held(s, device, w->params[experts], w->narrow[experts], w->frozen[experts],
                            w->optimizer[experts].state_bytes);
 
   bytes[PART_WEIGHTS] += held.states.weights;
@@ -469,7 +470,8 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
   const StateLayout *states = states_of(b, strategy, FALSE);
 
   for (int experts = 0; experts < 2; experts++)
-    add_states(states_of(b, strategy, experts), &w, experts, row->static_bytes);
+    add_states(states_of(b, strategy, experts), &site_of(b, strategy, rank)->cluster->device, &w, experts,
+               row->static_bytes);
   if (w.whole > 0)
     row->static_bytes[PART_WEIGHTS] += w.whole * (op_kept_bytes(states, 1, 0) - op_states(states).weights);
   row->cached_bytes += op_step_bytes(states, w.params[0] + w.params[1], w.largest);

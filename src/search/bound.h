@@ -99,6 +99,7 @@ typedef struct {
                          weights and gradients; 0 elsewhere */
   BoundWeights block; /* of that block */
   double room;        /* of `dynamic`, what memory_in_room adds */
+  const Device *device; /* where they are */
 } RankBytes;
 
 /* The ranks of which one needs most memory, whatever becomes of states. */

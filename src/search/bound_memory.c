@@ -28,8 +28,8 @@ static gboolean weighs_as_much(const BoundWeights *a, const BoundWeights *b)
 
 static gboolean as_much(const RankBytes *a, const RankBytes *b)
 {
-  return a->dynamic >= b->dynamic && a->beside >= b->beside && weighs_as_much(&a->weights, &b->weights) &&
-         weighs_as_much(&a->block, &b->block);
+  return a->device == b->device && a->dynamic >= b->dynamic && a->beside >= b->beside &&
+         weighs_as_much(&a->weights, &b->weights) && weighs_as_much(&a->block, &b->block);
 }
 
 /* Keeps a rank unless another holds as much of both; of too many, any may go. */
@@ -77,14 +77,15 @@ static void add_ending(const Bound *b, RankBytes *r)
 static RankBytes rank_bytes(const Bound *b, int rank, gboolean last, double activations)
 {
   const Schedule *schedule = b->layout->pipeline.schedule;
-  RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + scratch(b, last) };
+  const Cluster *cluster = b->sums->cluster, *site = b->mixed ? mesh_site(&b->layout->mesh, cluster, rank) : cluster;
+  RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + scratch(b, last),
+                  .device = &site->device };
 
   if (last && !b->mixed && !schedule->vocabulary && !schedule->recompute)
     add_ending(b, &r);
   r.dynamic *= 1 + b->layout->passes.framework->fragmentation;
-  const Cluster *cluster = b->sums->cluster;
   if (b->mixed)
-    r.room = memory_in_room(cluster, 0, mesh_site(&b->layout->mesh, cluster, rank)->device.memory_bytes);
+    r.room = memory_in_room(cluster, 0, site->device.memory_bytes);
   r.dynamic += r.room;
   return r;
 }
@@ -115,9 +116,10 @@ BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sum
   return all;
 }
 
-static double held_bytes(const Layout *l, const BoundWeights *w, gboolean experts)
+static double held_bytes(const Layout *l, const RankBytes *r, gboolean experts)
 {
-  HeldBytes held = op_held(&l->states[experts], w->params[experts], w->narrow[experts],
+  const BoundWeights *w = &r->weights;
+  HeldBytes held = op_held(&l->states[experts], r->device, w->params[experts], w->narrow[experts],
                            (Frozen) { .bytes = w->frozen[experts] }, 0);
   return held_state_bytes(&held) + held.bucket_bytes;
 }
@@ -142,7 +144,7 @@ double bound_memory(const Layout *l, const BoundRanks *all)
 
   for (int i = 0; i < all->n; i++) {
     const RankBytes *r = &all->ranks[i];
-    double held = held_bytes(l, &r->weights, FALSE) + (apart ? held_bytes(l, &r->weights, TRUE) : 0);
+    double held = held_bytes(l, r, FALSE) + (apart ? held_bytes(l, r, TRUE) : 0);
     double shared = shared_bytes(l, &r->block, FALSE) + (apart ? shared_bytes(l, &r->block, TRUE) : 0);
     double lost = 1 + l->passes.framework->fragmentation;
     double step = op_step_copies(l->states, r->weights.params) * lost + r->room;

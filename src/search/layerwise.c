@@ -306,9 +306,10 @@ static double update_s(const Stage *stage, const StateLayout states[2], const La
          optimizer_work_price(&work, &states[0], stage->site).seconds;
 }
 
-static double layer_state_bytes(const StateLayout *states, const LayerPrice *l)
+static double layer_state_bytes(const Stage *stage, const StateLayout *states, const LayerPrice *l)
 {
-  HeldBytes held = op_held(states, l->params, l->narrow[0], l->frozen[0], l->optimizer[0].state_bytes);
+  HeldBytes held = op_held(states, &stage->site->device, l->params, l->narrow[0], l->frozen[0],
+                           l->optimizer[0].state_bytes);
   return held_state_bytes(&held);
 }
 
@@ -325,7 +326,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
     p->pass_s[at] = passes;
     p->seconds[at] = m * passes + exposed_s(&layout, stage->site, l, passes) +
                      update_s(stage, layout.states, l);
-    p->bytes[at] = layer_state_bytes(layout.states, l) + stage->held * l->saved_bytes * (1 + lost);
+    p->bytes[at] = layer_state_bytes(stage, layout.states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
 }
 
@@ -366,7 +367,7 @@ static double fill_ends(const Stage *stage, const Layout *layout, gboolean embed
       continue;
     p->end_pass_s += passes;
     p->end_once_s += exposed_s(layout, stage->site, l, passes) + update_s(stage, layout->states, l);
-    bytes += layer_state_bytes(layout->states, l) + stage->held * l->saved_bytes * (1 + lost);
+    bytes += layer_state_bytes(stage, layout->states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
   return bytes;
 }

@@ -200,13 +200,24 @@ static Frozen share(Frozen all, double ranks)
   return (Frozen) { all.params / ranks, all.bytes / ranks };
 }
 
-/* What becomes of weights, and what is held beside it, on the average rank. */
-static double mean_state_bytes(const Layout *l, const LeastWork *work)
+/* On which weights take least. */
+static const Device *least_device(const Cluster *c)
 {
+  for (int i = 0; i < c->n_types; i++)
+    if (c->types[i]->device.fp8_columns)
+      return &c->types[i]->device;
+  return &c->device;
+}
+
+/* What becomes of weights, and what is held beside it, on the average rank. */
+static double mean_state_bytes(const Walk *w, const Layout *l, const LeastWork *work)
+{
+  const Device *device = least_device(w->cluster);
   double ranks = l->pipeline.shape.ranks;
   const double *narrow = work->narrow;
-  HeldBytes dense = op_held(&l->states[0], work->params / ranks, narrow[0] / ranks, share(work->frozen[0], ranks), 0);
-  HeldBytes apart = op_held(&l->states[1], work->expert_params / ranks, narrow[1] / ranks,
+  HeldBytes dense = op_held(&l->states[0], device, work->params / ranks, narrow[0] / ranks,
+                            share(work->frozen[0], ranks), 0);
+  HeldBytes apart = op_held(&l->states[1], device, work->expert_params / ranks, narrow[1] / ranks,
                             share(work->frozen[1], ranks), 0);
 
   return op_overhead_bytes(l) + held_state_bytes(&dense) + (l->passes.experts_apart ? held_state_bytes(&apart) : 0);
@@ -222,7 +233,7 @@ static double least_state_bytes(const Walk *w, Plan plan, guint in_schedules, co
     if (zero_broken(w, &plan))
       continue;
     const Layout layout = layout_of(&plan);
-    double own = mean_state_bytes(&layout, work);
+    double own = mean_state_bytes(w, &layout, work);
     if (own < bytes) /* what a state that rules turn down comes to is no number */
       bytes = own;
   }
@@ -378,7 +389,7 @@ static double turning_bytes(const LeastWork *work, const Plan *plan)
 
 static double unsplit_bytes(const Walk *w, const Plan *plan, const Layout *l, const LeastWork *work)
 {
-  double bytes = mean_state_bytes(l, work) + turning_bytes(work, plan);
+  double bytes = mean_state_bytes(w, l, work) + turning_bytes(work, plan);
   return memory_in_room(w->cluster, bytes, mean_capacity(w->cluster)) * (1 - 1e-9);
 }
 
