@@ -1,5 +1,7 @@
 #include "test_export.h"
 
+#include "fixture.h"
+
 /* ---- Megatron-LM ---- */
 
 START_TEST(megatron_loses_nothing_of_its_own)
@@ -504,6 +506,18 @@ START_TEST(megatron_recipes)
   plan_set_format(&c.plan, DTYPE_FP4);
   test_text(lost(&c, "bridge"), "");
   has(&c, "bridge", "mixed_precision: bf16_with_nvfp4_mixed\n");
+  has(&c, "bridge", "# - fp8_param_gather: false: the recipe has it on\n");
+  has(&c, "megatron", "--fp4-format e2m1 --fp4-recipe nvfp4");
+  has_not(&c, "megatron", "param-gather");
+  g_autoptr(Framework) recent = fixture_framework("megatron-core-2026");
+  c.plan.framework = recent;
+  c.plan.param_gather = GATHER_NARROW;
+  c.plan.zero = 1;
+  has(&c, "megatron", "--fp4-format e2m1 --fp4-recipe nvfp4 --fp4-param-gather");
+  has_not(&c, "bridge", "# - fp8_param_gather");
+  test_text(lost(&c, "primus"), "fp8_param_gather: true: its distributed optimizer writes no weights in 4 bits, written as "
+                                "false\n");
+  has_not(&c, "primus", "fp4_param");
   case_clear(&c);
 }
 END_TEST

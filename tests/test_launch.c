@@ -187,6 +187,8 @@ static const struct {
   { "\"cpu_offloading_num_layers\": 1" },
   { "\"precision\": \"fp8\", \"fp8_recipe\": \"blockwise\"" }, { "\"precision\": \"fp8\"" },
   { "\"zero_stage\": 1, \"precision\": \"fp8\", \"fp8_param_gather\": true" },
+  { "\"zero_stage\": 1, \"precision\": \"fp4\", \"fp8_param_gather\": true" },
+  { "\"zero_stage\": 1, \"precision\": \"fp4\"" },
   { "\"precision\": \"fp16\"" },
   { "\"precision\": \"fp32\", \"attention\": \"unfused\"" },
   { "\"optimizer\": \"sgd\", \"sgd_momentum\": 0.5" },
@@ -211,7 +213,7 @@ static const struct {
 START_TEST(told_is_read_back)
 {
   g_autoptr(Model) model = fixture_known_model(told[_i].model ? told[_i].model : "llama-3.1-8b");
-  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 16);
+  g_autoptr(Cluster) cluster = fixture_cluster(strstr(told[_i].keys, "fp4") ? "hgx-b200" : "dgx-h100", 16);
   g_autofree char *text = g_strdup_printf("{ \"gpus\": 16, \"global_batch_size\": 64, %s, \"framework\": "
                                           "\"megatron-core-2026\" }", told[_i].keys);
   g_autoptr(Framework) framework = NULL;

@@ -178,9 +178,51 @@ START_TEST(mxfp8_is_cast_behind)
     plan_set_format(&f.plan, DTYPE_FP8);
     f.plan.fp8_recipe = FP8_MXFP8;
     f.plan.zero = zero;
-    check_bytes(&f, GATHER_NARROW, zero < 3 ? 1 + mx : 2 * mx / 8, zero < 3 ? 2 : mx);
+    check_bytes(&f, GATHER_NARROW, zero < 3 ? 2 * mx : 2 * mx / 8, zero < 3 ? 2 : mx);
     planned_clear(&f);
   }
+}
+END_TEST
+
+/* In NVFP4: rows and columns of 4 bits with a byte of scales for 16; values alone travel, as every rank makes the scales.
+ * The distributed optimizer writes them, FSDP does not. */
+START_TEST(four_bits_travel)
+{
+  const double copies = 2 * (0.5 + 1.0 / 16);
+  Planned f;
+
+  planned_init(&f, fixture_llama(4, 1024, 16, 8, 512, 1000), fixture_cluster("hgx-b200", 8), "nemo-2026-06");
+  planned_spread(&f, 1);
+  plan_set_format(&f.plan, DTYPE_FP4);
+  f.plan.zero = 1;
+  check_bytes(&f, GATHER_USUAL, copies, 0.5);
+  check_bytes(&f, GATHER_NARROW, copies, 0.5);
+  check_bytes(&f, GATHER_WIDE, 2 + copies, 2);
+  f.plan.param_gather = GATHER_USUAL;
+  double weights, gathered, wide, all;
+  weigh(&f, &weights, &gathered);
+  f.plan.param_gather = GATHER_WIDE;
+  weigh(&f, &wide, &all);
+  ck_assert_double_eq_tol((wide - weights) / 2, (all - gathered) / 1.5, 1); /* of the blocks' matrices alone */
+  ck_assert_double_gt(all - gathered, 0);
+  f.plan.zero = 3;
+  check_bytes(&f, GATHER_USUAL, 2 / 8.0 + copies, 2);
+  f.plan.param_gather = GATHER_NARROW;
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected zero_stage 1, it is 3");
+  f.plan.zero = 1;
+  f.plan.offload.optimizer = STORE_CPU;
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected false where the optimizer is offloaded, "
+                                     "unless fp8_recipe is delayed");
+  planned_clear(&f);
+  planned_init(&f, fixture_llama(4, 1024, 16, 8, 512, 1000), fixture_cluster("hgx-b200", 8), "nemo-2026-04");
+  planned_spread(&f, 1);
+  plan_set_format(&f.plan, DTYPE_FP4);
+  f.plan.zero = 1;
+  check_bytes(&f, GATHER_USUAL, 2 + copies, 2);
+  f.plan.param_gather = GATHER_NARROW;
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_param_gather: true: expected false, nemo-2026-04 gathers in 16 bits under "
+                                     "nvfp4");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -292,7 +334,9 @@ START_TEST(frameworks_have_their_recipes)
     guint usual; /* bit i is Fp8Recipe i */
   } cases[] = { { "megatron-core", 0 }, { "megatron-core-2026", 0 }, { "nemo-2024-11", 1u << FP8_DELAYED },
                 { "nemo-2025-05", 1u << FP8_DELAYED | 1u << FP8_CURRENT },
-                { "nemo-2026-08", 1u << FP8_DELAYED | 1u << FP8_CURRENT | 1u << FP8_MXFP8 },
+                { "nemo-2026-04", 1u << FP8_DELAYED | 1u << FP8_CURRENT | 1u << FP8_MXFP8 },
+                { "nemo-2026-08", 1u << FP8_DELAYED | 1u << FP8_CURRENT | 1u << FP8_MXFP8 | 1u << FP8_NVFP4 },
+                { "megatron-core-dev-2026", 1u << FP8_DELAYED | 1u << FP8_CURRENT | 1u << FP8_MXFP8 },
                 { "torchtitan", 1u << FP8_TENSORWISE }, { "fsdp", 0 }, { "deepspeed", 0 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -308,7 +352,7 @@ START_TEST(frameworks_have_their_recipes)
 }
 END_TEST
 
-/* Of a file from before the key: under every recipe, as fp8_primary alone meant. */
+/* Of a file from before the key: under every recipe of fp8, as fp8_primary alone meant. */
 START_TEST(older_files_mean_the_same)
 {
   g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "own.json", NULL);
@@ -320,7 +364,7 @@ START_TEST(older_files_mean_the_same)
     g_autoptr(Framework) f = framework_load(path, NULL);
     ck_assert_ptr_nonnull(f);
     for (int recipe = FP8_DELAYED; recipe < FP8_COUNT; recipe++)
-      ck_assert_uint_eq(f->param_gathers_usual >> recipe & 1, primary);
+      ck_assert_uint_eq(f->param_gathers_usual >> recipe & 1, primary && recipe != FP8_NVFP4);
   }
   g_unlink(path);
   g_rmdir(folder);
@@ -380,6 +424,29 @@ START_TEST(searches_turn_it_on)
     }
     ck_assert_double_eq(best[0], best[2]);
     ck_assert_double_lt(best[0], best[1]);
+  }
+}
+END_TEST
+
+/* Where the stage can, in 4 bits: only the distributed optimizer's. */
+START_TEST(searches_gather_4_bits)
+{
+  g_autoptr(Model) model = fixture_model(4, 1024, 16, 512, 1024);
+  g_autoptr(Cluster) cluster = fixture_cluster("hgx-b200", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core-2026");
+  Plan base = plan_default(model, framework);
+
+  base.gpus = base.global_batch = 8;
+  plan_set_format(&base, DTYPE_FP4);
+  for (int zero = 1; zero <= 3; zero++) {
+    SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+    options.fixed.value[KEY_ZERO] = zero;
+    options.fixed.value[KEY_PP] = 1;
+    g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(r->best->len, 1);
+    const Found *found = &g_array_index(r->best, Found, 0);
+    ck_assert_int_eq(plan_check(&found->plan, model, cluster, NULL), RULE_NONE);
+    ck_assert_int_eq(plan_gathers_narrow(&found->plan), zero == 1);
   }
 }
 END_TEST
@@ -463,7 +530,8 @@ START_TEST(gathered_rows_are_cast_before)
 END_TEST
 
 TEST_LOOPS("param gather", { megatron_keeps_what_it_gathers }, { one_layout_is_enough },
-           { torchtitan_has_two_layouts }, { programs_hold_one_layout }, { mxfp8_is_cast_behind }, { torchtitan_gathers_alone },
+           { torchtitan_has_two_layouts }, { programs_hold_one_layout }, { mxfp8_is_cast_behind },
+           { four_bits_travel }, { torchtitan_gathers_alone },
            { ends_stay_in_16_bits }, { rules }, { frameworks_have_their_recipes }, { older_files_mean_the_same },
-           { files_of_the_tools_are_read }, { searches_leave_it_where_it_cannot_be }, { searches_turn_it_on },
+           { files_of_the_tools_are_read }, { searches_leave_it_where_it_cannot_be }, { searches_turn_it_on }, { searches_gather_4_bits },
            { gathered_rows_are_cast_before, G_N_ELEMENTS(gathered) })

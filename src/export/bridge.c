@@ -238,7 +238,7 @@ static void put_precision(Export *e, GString *text)
   gboolean gathers = e->layout.states[0].gathers_narrow;
   Fp8Recipe recipe = f->recipe;
 
-  if (f->products == PRODUCTS_FP8 && gathers != narrow_names[recipe].gathers)
+  if (recipe && gathers != narrow_names[recipe].gathers)
     export_note(e, "fp8_param_gather: %s: the recipe has it %s", export_truth(gathers), gathers ? "off" : "on");
   if (recipe == FP8_CURRENT || recipe == FP8_TENSORWISE)
     export_note(e, "precision: fp8: the recipe keeps the first and the last block in bf16");

@@ -317,7 +317,8 @@ static void add_recipe(Export *e, GString *flags)
       add(flags, "--reuse-grad-buf-for-mxfp8-param-ag");
   }
   if (f->products == PRODUCTS_FP4)
-    add(flags, "--fp4-format e2m1 --fp4-recipe nvfp4");
+    add(flags, states->gathers_narrow ? "--fp4-format e2m1 --fp4-recipe nvfp4 --fp4-param-gather"
+                                      : "--fp4-format e2m1 --fp4-recipe nvfp4");
 }
 
 static void plan_flags(Export *e, GString *flags)

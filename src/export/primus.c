@@ -17,6 +17,7 @@ static const struct {
 } spellings[] = {
   { "--cp-comm-type", "cp_comm_type", LIST }, { "--cuda-graph-modules", "cuda_graph_scope", LIST },
   { "--disable-bias-linear", "add_bias_linear", OFF }, { "--fp4-format", "fp4", VALUE },
+  { "--fp4-param-gather", "fp4_param", VALUE },
   { "--fp8-format", "fp8", VALUE },
   { "--hierarchical-context-parallel-sizes", "hierarchical_context_parallel_sizes", LIST },
   { "--microbatch-group-size-per-virtual-pipeline-stage", "microbatch_group_size_per_vp_stage", VALUE },
@@ -144,6 +145,8 @@ static void take_older_core(Export *e)
 
   if (e->layout.passes.graph == GRAPH_FULL)
     export_take_less(e, plan_without_graph(e->plan), "its Megatron-LM does not see a whole step in words of a file");
+  if (s->gathers_narrow && s->formats.products == PRODUCTS_FP4)
+    export_take_less(e, plan_of_wide_gathers(e->plan), "its distributed optimizer writes no weights in 4 bits");
   if (s->optimizer.name == OPTIMIZER_MUON && s->zero == 0 && s->overlap_gradients)
     export_take_less(e, plan_of_late_gradients(e->plan), "its muon overlaps nothing without ZeRO");
 }

@@ -63,7 +63,7 @@ static const Group groups[] = {
       "ddp_average_in_collective", "ddp_num_buckets", "ddp_pad_buckets*", "no_async_tensor_model_parallel_allreduce",
       "tp_comm_*", "use_ring_exchange_p2p", "no_scatter_gather_tensors_in_pipeline", "moe_extended_tp", "use_sharp",
       "sharp_*", "keep_fp8_transpose_cache", "suggested_communication_unit_size",
-      "fp4_param_gather", "fine_grained_activation_offloading", "offload_modules", "cpu_offloading*",
+      "fine_grained_activation_offloading", "offload_modules", "cpu_offloading*",
       "no_contiguous_buffers_in_local_ddp", "use_contiguous_buffers_in_local_ddp", "optimizer_offload_fraction",
       "use_torch_optimizer_for_cpu_offload", "no_pin_cpu*", "external_cuda_graph", "enable_cuda_graph",
       "cuda_graph_*", "moe_deepep_num_sms", "moe_hybridep_num_sms", "remote_device", "use_pin_memory",

@@ -371,7 +371,9 @@ static void put_formats(Reading *r, JsonWriter *w)
     if (g_str_equal(recipes[i][0], *recipe ? recipe : "delayed"))
       json_put_string(w, "fp8_recipe", recipes[i][1]);
   reading_flag(r, "reuse_grad_buf_for_mxfp8_param_ag"); /* what goes with it of mxfp8 */
-  if (reading_flag(r, "fp8_param_gather") && *fp8 && !*fp4)
+  gboolean eight = reading_flag(r, "fp8_param_gather") && *fp8 && !*fp4;
+  gboolean four = reading_flag(r, "fp4_param_gather") && *fp4;
+  if (eight || four)
     json_put_bool(w, "fp8_param_gather", TRUE);
 }
 
@@ -417,7 +419,8 @@ static const char *framework_of(Reading *r, const Degrees *d)
   for (gsize i = 0; i < G_N_ELEMENTS(recent); i++)
     if (*reading_text(r, recent[i]) && !g_str_equal(reading_text(r, recent[i]), "none"))
       return "megatron-core-2026";
-  return reading_flag(r, "overlap_moe_expert_parallel_comm") ? "megatron-core-2026" : "megatron-core";
+  gboolean four = reading_flag(r, "fp4_param_gather");
+  return reading_flag(r, "overlap_moe_expert_parallel_comm") || four ? "megatron-core-2026" : "megatron-core";
 }
 
 /* As few GPUs, from so many on, as the degrees divide, and experts their share of. */

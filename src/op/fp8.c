@@ -15,23 +15,23 @@
 
 static const Fp8Work works[FP8_COUNT] = {
   [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2,
-                  .either_side = TRUE },
+                  .sent_bytes = 1, .either_side = TRUE },
   [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .shared_scale = TRUE, .keeps_narrow = TRUE,
-                    .value_bytes = 1, .held_bytes = 2, .either_side = TRUE, .tensor_kernels = 3 },
+                    .value_bytes = 1, .held_bytes = 2, .sent_bytes = 1, .either_side = TRUE, .tensor_kernels = 3 },
   [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE,
-                       .shared_scale = TRUE, .value_bytes = 1, .tensor_kernels = 3 },
+                       .shared_scale = TRUE, .value_bytes = 1, .sent_bytes = 1, .tensor_kernels = 3 },
   [FP8_ROWWISE] = { .made_bytes = ROW_CAST + COLUMN_CAST, .cast_bytes = ROW_CAST + COLUMN_CAST,
                     .weight_bytes = (ROW_CAST + COLUMN_CAST) / 2, .rescale_bytes = RESCALE, .each_pass = TRUE,
-                    .value_bytes = 2, .tensor_kernels = 2 },
+                    .value_bytes = 2, .sent_bytes = 2, .tensor_kernels = 2 },
   [FP8_BLOCKWISE] = { .made_bytes = 2 + 2 * BLOCK_BYTES, .cast_bytes = 2 + 2 * BLOCK_BYTES,
                       .weight_bytes = 2 + 2 * BLOCK_WEIGHT_BYTES, .block_scales = TRUE, .keeps_narrow = TRUE,
-                      .value_bytes = BLOCK_BYTES, .held_bytes = 2 * BLOCK_WEIGHT_BYTES, .tensor_kernels = 1 },
+                      .value_bytes = BLOCK_BYTES, .held_bytes = 2 * BLOCK_WEIGHT_BYTES, .sent_bytes = 1, .tensor_kernels = 1 },
   [FP8_MXFP8] = { .made_bytes = 2 + 2 * MX_BYTES, .cast_bytes = 2 + 2 * MX_BYTES, .weight_bytes = 2 + 2 * MX_BYTES,
                   .block_scales = TRUE, .keeps_narrow = TRUE, .value_bytes = MX_BYTES, .held_bytes = 2 * MX_BYTES,
-                  .cast_behind = TRUE, .tensor_kernels = 1 },
+                  .sent_bytes = MX_BYTES, .cast_behind = TRUE, .tensor_kernels = 1 },
   [FP8_NVFP4] = { .made_bytes = NV_CAST, .cast_bytes = NV_CAST, .weight_bytes = NV_CAST, .block_scales = TRUE,
                   .shared_scale = TRUE, .keeps_narrow = TRUE,
-                  .value_bytes = NV_BYTES, .held_bytes = 2 * NV_BYTES, .tensor_kernels = 1 },
+                  .value_bytes = NV_BYTES, .held_bytes = 2 * NV_BYTES, .sent_bytes = 0.5, .tensor_kernels = 1 },
 };
 
 const Fp8Work *fp8_work(const Formats *formats)

@@ -51,6 +51,8 @@ typedef struct {
   gboolean keeps_narrow; /* inputs are kept for the weight gradient in the format */
   double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
   double held_bytes;     /* for a weight beside the 16-bit one, in both layouts */
+  double sent_bytes;     /* of a weight that ranks gather in the format; where all ranks make the scales, of which they
+                            meet for the largest values, without these */
   gboolean either_side;  /* no second layout is made where products read one by rows or columns (fp8_one_layout) */
   double tensor_kernels; /* of casting one of several tensors; 0 = all in one */
   gboolean cast_behind;  /* a distributed optimizer gathers 16 bits of what it keeps in the format (Megatron-LM's

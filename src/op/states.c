@@ -49,7 +49,7 @@ double op_gradient_traffic(const StateLayout *s)
   return s->framework->gradient_passes * s->gradient_bytes / s->gradient_parts;
 }
 
-/* Whether weights of narrow products are kept in fp8 alone. */
+/* Whether weights of narrow products are kept in their format alone. */
 static gboolean is_primary(const StateLayout *s)
 {
   return s->gathers_narrow && s->framework->fp8_primary;
@@ -62,7 +62,8 @@ double op_kept_bytes(const StateLayout *s, double params, double narrow)
   if (!is_primary(s))
     return params * wide;
   const Fp8Work *w = fp8_work(&s->formats);
-  return params * wide + narrow * ((w->cast_behind && s->zero >= 3 ? w->held_bytes : dtype_bytes[DTYPE_FP8]) - wide);
+  double layout = w->held_bytes > 0 ? w->held_bytes / 2 : w->value_bytes;
+  return params * wide + narrow * ((w->cast_behind && s->zero >= 3 ? w->held_bytes : layout) - wide);
 }
 
 double op_gathered_bytes(const StateLayout *s, double params, double narrow)
@@ -72,11 +73,11 @@ double op_gathered_bytes(const StateLayout *s, double params, double narrow)
 
   if (!w || (w->cast_behind && s->zero < 3))
     return params * wide;
-  return params * wide + narrow * ((w->held_bytes > 0 ? w->held_bytes / 2 : w->value_bytes) - wide); /* one layout */
+  return params * wide + narrow * (w->sent_bytes - wide); /* one layout */
 }
 
-/* Copies of a narrow weight in fp8 that stay beside it; of one kept in fp8, the other layout, which under ZeRO-3 leaves
- * with what was gathered. */
+/* Copies of a narrow weight in its format that stay beside it; of one kept in that, the other layout, which under ZeRO-3
+ * leaves with what was gathered. */
 static double copied_weights(const StateLayout *s, const Device *device)
 {
   gboolean primary = is_primary(s), stay = s->zero < 3 || (s->framework->fp8_weight_cache && !primary);

@@ -107,9 +107,9 @@ static gboolean no_narrow_gather(const Plan *p, GError **error)
   if (!(f->param_gathers >> recipe & 1))
     return broken(error, "fp8_param_gather: true: expected false, %s gathers in 16 bits under %s", f->name,
                   fp8_recipe_names[recipe]);
-  if (!f->fp8_primary || p->zero == 0)
-    return broken(error, "fp8_param_gather: true: expected zero_stage %s, it is %d", f->fp8_primary ? "1 or more" : "3",
-                  p->zero);
+  if (!f->fp8_primary || !plan_stage_writes_narrow(p))
+    return broken(error, "fp8_param_gather: true: expected zero_stage %s, it is %d",
+                  !f->fp8_primary ? "3" : recipe == FP8_NVFP4 ? "1" : "1 or more", p->zero);
   if (p->offload.optimizer)
     return broken(error, "fp8_param_gather: true: expected false where the optimizer is offloaded, unless fp8_recipe is "
                   "delayed");
@@ -125,7 +125,7 @@ static gboolean check_recipe(const Subject *s, GError **error)
   if (p->fp8_recipe && (p->products != PRODUCTS_FP8 || p->fp8_recipe == FP8_NVFP4))
     return broken(error, "fp8_recipe: \"%s\": expected nothing under precision %s", fp8_recipe_names[p->fp8_recipe],
                   dtype_names[plan_format(p)]);
-  if (p->param_gather && p->products != PRODUCTS_FP8)
+  if (p->param_gather && !plan_narrow(p))
     return broken(error, "fp8_param_gather: expected nothing under precision %s", dtype_names[plan_format(p)]);
   if (!plan_narrow(p))
     return TRUE;

@@ -10,7 +10,7 @@
  * of blocks in 8 or 4 bits, cast by a recipe (op/fp8.h) from bf16. */
 typedef enum { PRODUCTS_PLAIN, PRODUCTS_TF32, PRODUCTS_FP8, PRODUCTS_FP4 } Products;
 
-/* Whether ranks gather weights of products in fp8 in that format; GATHER_USUAL: as the framework does. */
+/* Whether ranks gather weights of narrow products in their format; GATHER_USUAL: as the framework does. */
 typedef enum { GATHER_USUAL, GATHER_WIDE, GATHER_NARROW } ParamGather;
 
 typedef struct {

@@ -259,7 +259,7 @@ static gboolean read_dispatch(const JsonDoc *doc, Framework *out, GError **error
   return TRUE;
 }
 
-/* A file of 0.1 that says fp8_primary gathers so under every recipe. */
+/* A file of 0.1 that says fp8_primary gathers so under every recipe of fp8. */
 static gboolean read_recipes(const JsonDoc *doc, Framework *out, GError **error)
 {
   gboolean older = json_get(json_root(doc), "fp8_primary") && out->fp8_primary &&
@@ -267,7 +267,7 @@ static gboolean read_recipes(const JsonDoc *doc, Framework *out, GError **error)
   int first;
 
   if (older)
-    out->param_gathers = out->param_gathers_usual = G_MAXUINT;
+    out->param_gathers = out->param_gathers_usual = ~(1u << FP8_NVFP4);
   return read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error) &&
          read_names(doc, "fp8_param_gather", fp8_recipe_names, &out->param_gathers, &first, error) &&
          read_names(doc, "fp8_param_gather_default", fp8_recipe_names, &out->param_gathers_usual, &first, error);

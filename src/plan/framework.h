@@ -93,7 +93,7 @@ typedef struct {
   ExpertDispatch dispatch_first; /* plan default */
   Fp8Recipe fp8;              /* plan default; FP8_NONE: it runs no fp8 */
   guint fp8_recipes;          /* that it runs besides: bit i is Fp8Recipe i */
-  guint param_gathers;        /* recipes under which ranks can gather weights in fp8: bit i is Fp8Recipe i; */
+  guint param_gathers;        /* recipes under which ranks can gather weights narrow: bit i is Fp8Recipe i; */
   guint param_gathers_usual;  /* and those under which they do where plans say nothing */
   gboolean fp8_primary;       /* they are then kept so, too, rows and columns, and nowhere in 16 bits */
   gboolean fp8_weight_cache;  /* else what is cast of a weight stays on each device whole, under ZeRO-3 too */

@@ -215,7 +215,7 @@ const PlanKey plan_keys[] = {
   { { "fp8_param_gather", JSON_ANY, PLAN(param_gather), FALSE, 0, 1 }, .id = KEY_PARAM_GATHER,
     .shorter = "param_gather", .fix = FIX_NUMBER, .part = PLAN_STATES, .matters = plan_can_gather_narrow,
     .read = read_param_gather, .write = write_param_gather, .unit = "`true` or `false`",
-    .meaning = "of `fp8`: ranks gather the weights of its products in 8 bits (below)", .usual = "the framework's" },
+    .meaning = "of `fp8` and `fp4`: ranks gather the weights of its products in 8 or 4 bits (below)", .usual = "the framework's" },
   { { "adapter", JSON_ANY }, .part = PLAN_PASSES, .read = read_adapter, .write = write_adapter,
     .unit = "`none`, `lora:r=N`, `qlora:r=N`; `,targets=NAME,NAME`",
     .meaning = "all weights are frozen, and matrices of rank N beside the targets are trained (below)",

@@ -188,6 +188,14 @@ Plan *plan_of_late_gradients(const Plan *plan)
   return plain;
 }
 
+Plan *plan_of_wide_gathers(const Plan *plan)
+{
+  Plan *plain = g_memdup2(plan, sizeof *plan);
+
+  plain->param_gather = GATHER_WIDE;
+  return plain;
+}
+
 Plan *plan_of_late_parameters(const Plan *plan)
 {
   Plan *plain = g_memdup2(plan, sizeof *plan);
@@ -225,7 +233,7 @@ static void other_precision(Plan *p, const Framework *own)
 {
   gboolean casts = p->products == PRODUCTS_FP8 && own->fp8 != FP8_NONE;
 
-  if (p->param_gather != GATHER_USUAL && p->products == PRODUCTS_FP8) {
+  if (p->param_gather != GATHER_USUAL && plan_narrow(p)) {
     p->param_gather = GATHER_USUAL;
     return;
   }
@@ -475,6 +483,7 @@ static Framework as_new_as(const Framework *own, const Framework *of)
     with.graphs |= of->graphs;
     with.paged_stash |= of->paged_stash;
     with.kv_heads_divided |= of->kv_heads_divided;
+    with.param_gathers |= of->param_gathers;
   }
   return with;
 }

@@ -39,8 +39,10 @@ Plan *plan_of_whole_sequences(const Plan *plan);
 /* The same plan without its adapter, which trains all weights; g_free it. */
 Plan *plan_of_all_weights(const Plan *plan);
 
-/* The same plan without recorded kernels, or with gradients that are summed behind the passes; g_free it. */
+/* The same plan without recorded kernels, with weights that are gathered in 16 bits, or with gradients that are summed
+ * behind the passes; g_free it. */
 Plan *plan_without_graph(const Plan *plan);
+Plan *plan_of_wide_gathers(const Plan *plan);
 Plan *plan_of_late_gradients(const Plan *plan);
 Plan *plan_of_late_parameters(const Plan *plan);
 

@@ -110,21 +110,26 @@ static void label_degrees(const Plan *p, GString *s)
 static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as CUDA graphs",
                                                        ", step as one CUDA graph" };
 
-/* Whether the optimizer writes weights in 8 bits: Megatron-LM's distributed one of whole fp32 masters, on the host only
- * with delayed scales (megatron/training/arguments.py, core/optimizer/distrib_optimizer.py). */
+gboolean plan_stage_writes_narrow(const Plan *p)
+{
+  return p->zero == 1 || (p->zero > 1 && p->products != PRODUCTS_FP4);
+}
+
+/* Whether the optimizer writes weights in 8 or 4 bits: Megatron-LM's distributed one of whole fp32 masters, on the host
+ * only with delayed scales (megatron/training/arguments.py, core/optimizer/distrib_optimizer.py). */
 static gboolean writes_narrow(const Plan *p)
 {
   gboolean whole = !optimizer_kind(&p->optimizer)->orthogonal && !optimizer_has_formats(&p->optimizer) &&
                    !p->optimizer.remainders;
 
-  return p->zero >= 1 && whole && (!p->offload.optimizer || plan_recipe(p) == FP8_DELAYED);
+  return plan_stage_writes_narrow(p) && whole && (!p->offload.optimizer || plan_recipe(p) == FP8_DELAYED);
 }
 
 gboolean plan_can_gather_narrow(const Plan *p)
 {
   const Framework *f = p->framework;
 
-  return p->products == PRODUCTS_FP8 && f->param_gathers >> plan_recipe(p) & 1 &&
+  return plan_narrow(p) && f->param_gathers >> plan_recipe(p) & 1 &&
          (f->fp8_primary ? writes_narrow(p) : p->zero == 3);
 }
 

@@ -102,10 +102,14 @@ static inline Fp8Recipe plan_recipe(const Plan *p)
   return p->products == PRODUCTS_FP4 ? FP8_NVFP4 : p->fp8_recipe ? p->fp8_recipe : p->framework->fp8;
 }
 
-/* Whether ranks could gather the weights of narrow products in their format: in fp8, by a recipe that the framework
+/* Whether ranks could gather the weights of narrow products in their format: by a recipe that the framework
  * does it under (Framework.param_gathers), and under ZeRO-3; where weights are kept so, too (fp8_primary), from ZeRO-1 on
  * by an optimizer that writes them so: Adam's kinds with whole fp32 main weights, on the host with delayed scales alone. */
 gboolean plan_can_gather_narrow(const Plan *plan);
+
+/* Whether a ZeRO stage has an optimizer that writes such weights: in 4 bits the distributed one's alone, as Megatron's
+ * FSDP, which is stage 2 and 3, knows no such tensors (core/distributed/fsdp). */
+gboolean plan_stage_writes_narrow(const Plan *plan);
 
 /* Whether they do: as the plan says, or as its framework does by default. */
 gboolean plan_gathers_narrow(const Plan *plan);

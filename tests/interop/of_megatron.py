@@ -108,7 +108,7 @@ def fields(a, family):
         "overlap_pipeline": a.overlap_p2p_comm,
         "precision": "bf16" if a.bf16 else "fp16" if a.fp16 else "fp32",
         "fp8_recipe": RECIPES[a.fp8_recipe] if a.fp8 else "nvfp4" if a.fp4 else "none",
-        "fp8_param_gather": bool(a.fp8 and a.fp8_param_gather),
+        "fp8_param_gather": bool(a.fp4_param_gather if a.fp4 else a.fp8 and a.fp8_param_gather),
         "optimizer": a.optimizer.replace("dist_", ""), "momentum": a.sgd_momentum if a.optimizer == "sgd" else 0,
         "offload_optimizer": a.optimizer_cpu_offload,
         "gradients_fp32": a.accumulate_allreduce_grads_in_fp32 or not (a.bf16 or a.fp16),
