@@ -160,6 +160,13 @@ static OptimizerWork block_work(Planned *f)
   return price_of_layer(prices, f->model, 0, 1)->optimizer[0];
 }
 
+/* Of a block whose queries, keys and values are as wide: these, the projection, up and down. */
+static double matrices_s(const Cluster *c, double queries, double keys)
+{
+  return square_s(c, MIN(H, queries), MAX(H, queries)) + 2 * square_s(c, MIN(H, keys), MAX(H, keys)) +
+         square_s(c, H, H) + square_s(c, H, 6 * H) + square_s(c, H, 3 * H);
+}
+
 START_TEST(newton_schulz_by_its_products)
 {
   Planned f;
@@ -167,8 +174,7 @@ START_TEST(newton_schulz_by_its_products)
   f.plan.optimizer.name = OPTIMIZER_MUON;
   OptimizerWork w = block_work(&f);
 
-  double once = square_s(f.cluster, H, 3 * H) + square_s(f.cluster, H, H) + square_s(f.cluster, H, 6 * H) +
-                square_s(f.cluster, H, 3 * H);
+  double once = matrices_s(f.cluster, H, H);
   ck_assert_double_eq_tol(w.newton_s, 5 * once, 1e-12);
   ck_assert_double_eq(w.matrices, matrix_values() / LAYERS);
   ck_assert_double_eq_tol(w.newton_most_s, 5 * square_s(f.cluster, H, 6 * H), 1e-12);
@@ -190,25 +196,40 @@ START_TEST(ranks_share_matrices)
   f.plan.dp = 1;
   GroupShape pair = mesh_group(MESH(&f.plan), f.cluster, AXIS_TENSOR);
 
-  double blocks = square_s(f.cluster, H, 1.5 * H) + square_s(f.cluster, H / 2, H) + square_s(f.cluster, H, 3 * H) +
+  double blocks = 3 * square_s(f.cluster, H / 2, H) + square_s(f.cluster, H / 2, H) + square_s(f.cluster, H, 3 * H) +
                   square_s(f.cluster, H, 1.5 * H);
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * blocks, 1e-12);
   ck_assert_double_eq(block_work(&f).tensor_s, 0);
   f.plan.optimizer.muon_mode = MUON_DUPLICATED;
-  double once = square_s(f.cluster, H, 3 * H) + square_s(f.cluster, H, H) + square_s(f.cluster, H, 6 * H) +
-                square_s(f.cluster, H, 3 * H);
+  double once = matrices_s(f.cluster, H, H);
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * once, 1e-12);
   double gathers = 0;
-  for (int i = 0; i < 4; i++)
-    gathers += collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, 2 * (const double[]) { 3, 1, 6, 3 }[i] * H * H,
+  for (int i = 0; i < 6; i++) /* in fp32, which the steps are cast from */
+    gathers += collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, 4 * (const double[]) { 1, 1, 1, 1, 6, 3 }[i] * H * H,
                                &pair).seconds;
   ck_assert_double_eq_tol(block_work(&f).tensor_s, gathers, 1e-12);
   f.plan.optimizer.muon_mode = MUON_DISTRIBUTED;
-  double together = square_s(f.cluster, H, 1.5 * H) + square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, 3 * H) +
+  double together = 3 * square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, 3 * H) +
                     square_s(f.cluster, H, 1.5 * H);
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * together, 1e-12);
   ck_assert_double_eq_tol(block_work(&f).tensor_s,
-                          4 * 5 * collective_cost(f.cluster, COLLECTIVE_ALL_REDUCE, 2 * H * H, &pair).seconds, 1e-12);
+                          6 * 5 * collective_cost(f.cluster, COLLECTIVE_ALL_REDUCE, 2 * H * H, &pair).seconds, 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Queries, keys and values of fewer heads, and a gate, are matrices of their own, whose sizes add up. */
+START_TEST(queries_and_keys_apart)
+{
+  Planned f;
+
+  planned_init(&f, fixture_llama(LAYERS, (int)H, 16, 4, (int)(3 * H), 1000), fixture_cluster("dgx-h100", 8),
+               "megatron-core-2026");
+  planned_spread(&f, 1);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  OptimizerWork w = block_work(&f);
+  ck_assert_double_eq_tol(w.newton_s, 5 * matrices_s(f.cluster, H, H / 4), 1e-12);
+  ck_assert_double_eq(w.matrices, H * (H + H / 2 + H + 6 * H + 3 * H));
   planned_clear(&f);
 }
 END_TEST
@@ -540,7 +561,7 @@ END_TEST
 
 TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book },
            { steps_by_their_bytes },
-           { newton_schulz_by_its_products }, { ranks_share_matrices }, { muon_under_zero },
+           { newton_schulz_by_its_products }, { ranks_share_matrices }, { queries_and_keys_apart }, { muon_under_zero },
            { muon_of_whole_matrices }, { muon_gathers_no_momentum_of_whole_matrices }, { products_in_tf32 },
            { recipes_by_their_bytes, G_N_ELEMENTS(recipes) }, { rows_have_scales },
            { recipes_have_rules }, { fp16_scales_its_loss }, { whole_gradients_are_scaled },

@@ -36,7 +36,7 @@ static Share share_of(const OpMatrix *matrix, const Optimizer *optimizer, int ra
     rows *= by_rows ? ranks : 1;
     columns *= by_rows ? 1 : ranks;
     return (Share) { MIN(rows, columns), MAX(rows, columns), COLLECTIVE_ALL_GATHER,
-                     rows * columns * dtype_bytes[NEWTON_DTYPE], 1 };
+                     rows * columns * dtype_bytes[DTYPE_FP32], 1 };
   }
   return (Share) { MIN(rows, columns), MAX(rows, columns), COLLECTIVE_ALL_GATHER, 0, 0 };
 }

@@ -108,14 +108,16 @@ static void gather_divided(Build *b)
 /* Behind the residual sums a norm's output is the next block's input, which stays. */
 static void project_grouped(Build *b)
 {
-  double hidden = b->hidden;
+  const Attention *a = b->attention;
+  double hidden = b->hidden, made = attention_made_keys(a) / b->tp, queries = qkv_width(b) - gate_width(b) - made;
+  double keys = a->key_is_value ? made : made * a->head_dim / (a->head_dim + a->v_head_dim);
 
   b->hidden *= b->spec->branch ? 2 : 1; /* the embedding beside it */
   b->dropped |= b->model->post_norm ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
     .name = "qkv", .in = b->hidden, .out = qkv_width(b), .batch = 1,
     .rows = b->tokens, .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden,
-    .split = LINEAR_COLUMN, .matrix = MATRIX_QKV,
+    .split = LINEAR_COLUMN, .matrix = MATRIX_QKV, .parts = { queries, keys, made - keys, gate_width(b) },
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_low_rank(b, b->spec->qkv_rank, 3, 3 * query_width(b));

@@ -77,16 +77,27 @@ static gboolean is_narrow(const Build *b, const Linear *l)
          (l->narrow || l->split != LINEAR_REPLICATED);
 }
 
+static void add_orthogonal(Build *b, const Linear *l)
+{
+  const double whole[] = { l->out }, *widths = l->parts[0] > 0 ? l->parts : whole;
+  gsize n = l->parts[0] > 0 ? G_N_ELEMENTS(l->parts) : 1;
+
+  for (gsize i = 0; i < n; i++) {
+    const OpMatrix m = { l->in, widths[i], l->batch, l->split };
+    if (widths[i] > 0)
+      g_array_append_val(b->work->matrices, m);
+  }
+}
+
 static void add_matrices(Build *b, const Linear *l)
 {
   double before = b->work->params;
   const Tensor t = { l->in, l->out, l->batch, .hidden = build_has_block(b) };
-  const OpMatrix m = { l->in, l->out, l->batch, l->split };
 
   add_tensor(b, &t);
   b->work->narrow[0] += is_narrow(b, l) ? b->work->params - before : 0;
   if (b->work->matrices && t.hidden && !b->frozen && !b->reused)
-    g_array_append_val(b->work->matrices, m);
+    add_orthogonal(b, l);
 }
 
 static Op matmul(const Build *b, const char *name, Pass pass, double m, double n, double k, double batch)

@@ -53,6 +53,7 @@ typedef struct {
   gboolean stays;     /* its input is kept whether or not its weights need it: by what made it */
   AdapterMatrix matrix; /* that targets of adapters may name */
   int alike;            /* equal matrices that it is made of, where targets name none of them; 0 = 1 */
+  double parts[4];    /* widths of matrices beside each other in `out`, of which Muon takes each for itself; 0: none */
 } Linear;
 
 /* What a pass of tdp-run holds for a while, in place of all that was noted of it; behind all else of a layer
