@@ -234,6 +234,77 @@ START_TEST(queries_and_keys_apart)
 }
 END_TEST
 
+/* DeepSpeed's steps on the square of a matrix: it is made twice and applied twice; 14 products of squares in five steps.
+ * What is square itself, as here queries, keys, values and the projection, goes the usual way. */
+START_TEST(steps_on_the_square)
+{
+  Planned f;
+
+  setup(&f, "deepspeed", 1);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  const Device *d = &f.cluster->device;
+  double expected = 5 * 4 * square_s(f.cluster, H, H);
+  for (int i = 0; i < 2; i++) {
+    const double n = (i ? 3 : 6) * H;
+    expected += 2 * matmul_s(d, &(Matmul) { H, H, n, 1, DTYPE_BF16 }) +
+                2 * matmul_s(d, &(Matmul) { H, n, H, 1, DTYPE_BF16 }) + 14 * matmul_s(d, &(Matmul) { H, H, H, 1, DTYPE_BF16 });
+  }
+  ck_assert_double_eq_tol(block_work(&f).newton_s, expected, 1e-12);
+  f.framework->muon_gram = FALSE;
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * matrices_s(f.cluster, H, H), 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
+static double reduced_s(Planned *f, Collective *what)
+{
+  planned_build(f);
+  for (guint i = 0; i < f->program->segments->len; i++) {
+    const Segment *s = &g_array_index(f->program->segments, Segment, i);
+    if (s->kind == TASK_REDUCE) {
+      *what = s->collective;
+      return s->seconds;
+    }
+  }
+  return 0;
+}
+
+/* DeepSpeed's stage 3: gradients are summed on all ranks, and with each micro-batch three gathers and the steps follow,
+ * of which a bucket has at least one matrix for a rank. */
+START_TEST(muon_by_bucket)
+{
+  OptimizerWork w = { .matrices = 1e6, .newton_s = 8, .newton_most_s = 0.5 };
+  Planned f;
+
+  setup(&f, "deepspeed", 8);
+  f.plan.zero = 3;
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  const StateLayout *s = STATES(&f.plan);
+  ck_assert_double_eq(optimizer_gather_bytes(&w, s, 4), 3 * 4 * 1e6 * s->reduce_bytes);
+  ck_assert_double_eq(optimizer_work_price(&w, s, 4, f.cluster).seconds, 4 * 1);
+  w.matrices = 3 * op_bucket_params(s);
+  ck_assert_double_eq(optimizer_work_price(&w, s, 4, f.cluster).seconds, 4 * 3 * 0.5);
+  Collective what = COLLECTIVE_SEND;
+  double all = reduced_s(&f, &what);
+  ck_assert_int_eq(what, COLLECTIVE_ALL_REDUCE);
+  double muon = planned_run(&f).iteration_s;
+  f.framework->muon_by_bucket = FALSE;
+  ck_assert_double_gt(all, reduced_s(&f, &what));
+  ck_assert_int_eq(what, COLLECTIVE_REDUCE_SCATTER);
+  ck_assert_double_gt(muon, planned_run(&f).iteration_s);
+  f.framework->muon_by_bucket = TRUE;
+  f.plan.optimizer.name = OPTIMIZER_ADAM;
+  reduced_s(&f, &what);
+  ck_assert_int_eq(what, COLLECTIVE_REDUCE_SCATTER);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  f.plan.zero = 2;
+  reduced_s(&f, &what);
+  ck_assert_int_eq(what, COLLECTIVE_REDUCE_SCATTER);
+  ck_assert_double_eq(optimizer_gather_bytes(&w, STATES(&f.plan), 4), 0);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Moonlight's algorithm 1: one more gather, of 2 bytes for a parameter of a matrix; its part of the products. */
 START_TEST(muon_under_zero)
 {
@@ -245,14 +316,14 @@ START_TEST(muon_under_zero)
   f.plan.optimizer.name = OPTIMIZER_MUON;
   Metrics muon = planned_run(&f);
   OptimizerWork w = { .matrices = matrix_values() };
-  ck_assert_double_eq(optimizer_gather_bytes(&w, STATES(&f.plan)), 2 * matrix_values());
+  ck_assert_double_eq(optimizer_gather_bytes(&w, STATES(&f.plan), 1), 2 * matrix_values());
   f.plan.zero = 3;
-  ck_assert_double_eq(optimizer_gather_bytes(&w, STATES(&f.plan)), 4 * matrix_values());
+  ck_assert_double_eq(optimizer_gather_bytes(&w, STATES(&f.plan), 1), 4 * matrix_values());
   ck_assert_double_gt(muon.data_comm_s, adam.data_comm_s);
   w = (OptimizerWork) { .newton_s = 8, .newton_most_s = 0.5 };
-  ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), f.cluster).seconds, 1);
+  ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), 1, f.cluster).seconds, 1);
   w.newton_most_s = 2; /* a matrix is not divided */
-  ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), f.cluster).seconds, 2);
+  ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), 1, f.cluster).seconds, 2);
   planned_clear(&f);
 }
 END_TEST
@@ -266,7 +337,7 @@ START_TEST(muon_of_whole_matrices)
   } cases[] = {
     { "megatron-core-2026", { 0, 0, 1, 2 } },
     { "nemo-2026-08", { 0, 0, 1, 2 } },
-    { "deepspeed", { 0, 0, 0, 2 } },
+    { "deepspeed", { 0, 0, 0, 3 } },
     { "internevo-2023", { 0, 0, 0, 2 } },
     { "fsdp", { 0, 1, 1, 2 } },
   };
@@ -278,7 +349,7 @@ START_TEST(muon_of_whole_matrices)
       f.plan.optimizer.name = OPTIMIZER_MUON;
       f.plan.zero = zero;
       const OptimizerWork w = { .matrices = matrix_values() };
-      ck_assert_msg(optimizer_gather_bytes(&w, STATES(&f.plan)) == 2 * cases[i].gathers[zero] * matrix_values(),
+      ck_assert_msg(optimizer_gather_bytes(&w, STATES(&f.plan), 1) == 2 * cases[i].gathers[zero] * matrix_values(),
                     "%s, stage %d", cases[i].framework, zero);
       planned_clear(&f);
     }
@@ -561,7 +632,8 @@ END_TEST
 
 TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book },
            { steps_by_their_bytes },
-           { newton_schulz_by_its_products }, { ranks_share_matrices }, { queries_and_keys_apart }, { muon_under_zero },
+           { newton_schulz_by_its_products }, { ranks_share_matrices }, { queries_and_keys_apart }, { steps_on_the_square },
+           { muon_by_bucket }, { muon_under_zero },
            { muon_of_whole_matrices }, { muon_gathers_no_momentum_of_whole_matrices }, { products_in_tf32 },
            { recipes_by_their_bytes, G_N_ELEMENTS(recipes) }, { rows_have_scales },
            { recipes_have_rules }, { fp16_scales_its_loss }, { whole_gradients_are_scaled },

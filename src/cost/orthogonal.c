@@ -3,6 +3,7 @@
 #include "cost/kernel.h"
 
 #define NEWTON_DTYPE DTYPE_BF16
+#define GRAM_RESTART 2
 
 static double product_s(const Cluster *c, double m, double n, double k, double batch)
 {
@@ -13,6 +14,28 @@ static double product_s(const Cluster *c, double m, double n, double k, double b
 static double step_s(const Cluster *c, double m, double n, double count)
 {
   return product_s(c, m, m, n, count) + product_s(c, m, m, m, count) + product_s(c, m, n, m, count);
+}
+
+/* All steps on the small square of m x n: it is made before them and again behind the second, as X is, and X once more
+ * with the last; a step squares it, and takes one product for Q but where that begins anew, and two for the next square
+ * but where that is made of X. */
+static double gram_s(const Cluster *c, double m, double n, int steps)
+{
+  int wide = 2, square = 0;
+
+  for (int i = 0; i < steps; i++) {
+    gboolean anew = i == GRAM_RESTART, first = anew || i == 0, last = i == steps - 1 || i + 1 == GRAM_RESTART;
+    wide += anew ? 2 : 0;
+    square += 1 + !first + (last ? 0 : 2);
+  }
+  return wide / 2 * (product_s(c, m, m, n, 1) + product_s(c, m, n, m, 1)) + square * product_s(c, m, m, m, 1);
+}
+
+static double newton_s(const Cluster *c, const PassLayout *passes, double m, double n)
+{
+  int steps = passes->optimizer.newton_steps;
+
+  return passes->framework->muon_gram && n > m ? gram_s(c, m, n, steps) : steps * step_s(c, m, n, 1);
 }
 
 /* The matrix as the rank works on it, and what it exchanges for that. */
@@ -46,7 +69,7 @@ static void add_matrix(OptimizerWork *sum, const OpMatrix *matrix, const PassLay
   int ranks = matrix->experts ? passes->etp : passes->tp;
   GroupShape group = pass_group(passes, cluster, matrix->experts ? RANKS_EXPERT_TENSOR : RANKS_TENSOR);
   Share share = share_of(matrix, &passes->optimizer, ranks);
-  double steps = passes->optimizer.newton_steps, newton = steps * step_s(cluster, share.m, share.n, 1);
+  double newton = newton_s(cluster, passes, share.m, share.n);
   double once_s = share.exchanges ? collective_cost(cluster, share.what, share.bytes, &group).seconds : 0;
   double exchange = share.exchanges * once_s;
 
@@ -75,10 +98,18 @@ void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer)
   sum->newton_most_s = MAX(sum->newton_most_s, layer->newton_most_s);
 }
 
-OptimizerPrice optimizer_work_price(const OptimizerWork *w, const StateLayout *s, const Cluster *cluster)
+/* Ranks share the matrices of a bucket, so that each takes at least one of each bucket. */
+static double newton_of_step_s(const OptimizerWork *w, const StateLayout *s, double micro)
 {
-  double shards = s->optimizer_parts;
-  double newton = MAX((w->newton_s + w->tensor_s) / shards, w->newton_most_s);
+  double shared = (w->newton_s + w->tensor_s) / s->optimizer_parts;
+  double buckets = s->works_by_bucket ? MAX(1, w->matrices / op_bucket_params(s)) : 1;
+
+  return (s->works_by_bucket ? micro : 1) * MAX(shared, buckets * w->newton_most_s);
+}
+
+OptimizerPrice optimizer_work_price(const OptimizerWork *w, const StateLayout *s, double micro, const Cluster *cluster)
+{
+  double shards = s->optimizer_parts, newton = newton_of_step_s(w, s, micro);
   double states = 2 * w->state_bytes / shards / (cluster->device.memory_bytes_per_s *
                                                  cluster->device.kernels.memory_fraction);
 
@@ -93,8 +124,11 @@ static gboolean holds_matrices(const StateLayout *s)
   return !s->sums || s->zero <= MAX(f->muon_whole_zero_max, f->whole_tensors ? 2 : 0);
 }
 
-double optimizer_gather_bytes(const OptimizerWork *w, const StateLayout *s)
+double optimizer_gather_bytes(const OptimizerWork *w, const StateLayout *s, double micro)
 {
   int times = holds_matrices(s) ? 0 : s->zero == 3 ? 2 : 1;
+
+  if (s->works_by_bucket)
+    return 3 * micro * w->matrices * s->reduce_bytes;
   return times * w->matrices * dtype_bytes[NEWTON_DTYPE];
 }

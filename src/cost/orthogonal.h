@@ -17,9 +17,14 @@
  * behind (DeepSpeed's pull request 7919). Ranks that hold whole matrices gather neither (Framework.muon_whole_zero_max:
  * Megatron Core's ZeRO-1, DeepSpeed's stages 1 and 2; Framework.whole_tensors).
  *
- * Not priced, of DeepSpeed: the matrices of stages 1 and 2 that lie on two ranks, which both orthogonalise; under
- * stage 3 the sum of gradients on all ranks, the momentum that comes back with the results, and that all of it is done
- * with each micro-batch. Of Megatron, that gradients were summed on all ranks before May 2026 (Megatron-LM @c1e938b).
+ * DeepSpeed's steps go on the m x m square of a matrix that is not square itself (Framework.muon_gram, its ns_method
+ * "gram"): of five, 4 products with m^2 n and 14 with m^3, where the others have 10 and 5. Under its stage 3
+ * (Framework.muon_by_bucket) all of it is done with every micro-batch and bucket of gradients, which are summed on all
+ * ranks: momentum is gathered, each rank makes some of the updates, and updates and momentum are gathered again, all in
+ * the gradients' format. What each micro-batch adds is timed behind the last one, not beside backwards.
+ *
+ * Not priced, of DeepSpeed: the matrices of stages 1 and 2 that lie on two ranks, which both orthogonalise. Of Megatron,
+ * that gradients were summed on all ranks before May 2026 (Megatron-LM @c1e938b).
  */
 #ifndef TDP_COST_ORTHOGONAL_H
 #define TDP_COST_ORTHOGONAL_H
@@ -31,10 +36,11 @@ OptimizerWork optimizer_work(const LayerWork *work, gboolean experts, const Pass
 
 void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer);
 
-/* What it adds to the step of a rank that has so much of it. */
-OptimizerPrice optimizer_work_price(const OptimizerWork *work, const StateLayout *states, const Cluster *cluster);
+/* What it adds to the step, of so many micro-batches, of a rank that has so much of it. */
+OptimizerPrice optimizer_work_price(const OptimizerWork *work, const StateLayout *states, double micro,
+                                    const Cluster *cluster);
 
-/* Bytes that are gathered over the ranks that ZeRO divides over before they can start; 0 = nothing. */
-double optimizer_gather_bytes(const OptimizerWork *work, const StateLayout *states);
+/* Bytes that are gathered over the ranks that ZeRO divides over for it; 0 = nothing. */
+double optimizer_gather_bytes(const OptimizerWork *work, const StateLayout *states, double micro);
 
 #endif

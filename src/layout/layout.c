@@ -174,6 +174,8 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->gathers_ahead = s->zero > 0 && s->overlap_parameters;
   s->gathers_at_end = s->sums && (s->zero == 1 || s->zero == 2) && !s->overlap_parameters;
   s->stores_gradients = s->offload.optimizer && overlap->offload;
+  s->works_by_bucket = optimizer_kind(&p->optimizer)->orthogonal && p->framework->muon_by_bucket && divides &&
+                       s->zero == 3 && s->sums;
   s->drops_gradients = divides && (s->sums || s->stores_gradients);
 }
 

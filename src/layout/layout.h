@@ -127,6 +127,7 @@ typedef struct {
   gboolean gathers_ahead;     /* updated weights are gathered before their first use in the step, beside passes */
   gboolean gathers_at_end;    /* updated weights are gathered behind the optimizer */
   gboolean stores_gradients;  /* gradients go to the host as they are made, not when all are there */
+  gboolean works_by_bucket;   /* the optimizer works on each micro-batch's gradients (Framework.muon_by_bucket) */
   gboolean drops_gradients;   /* each backward's gradients leave the device's whole copy: scattered over ranks, or for
                                  the host */
 } StateLayout;

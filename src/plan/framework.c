@@ -100,6 +100,8 @@ static const JsonField fields[] = {
   { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
   { "whole_tensors", JSON_BOOL, FIELD(whole_tensors) },
   { "muon_whole_zero_max", JSON_INT, FIELD(muon_whole_zero_max), FALSE, 0, 3 },
+  { "muon_gram", JSON_BOOL, FIELD(muon_gram) },
+  { "muon_by_bucket", JSON_BOOL, FIELD(muon_by_bucket) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
   { "overlap_by_zero", JSON_BOOL, FIELD(overlap_by_zero) },
@@ -161,7 +163,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib",
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
-                                             "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max", NULL };
+                                             "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
+                                             "muon_gram", "muon_by_bucket", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -156,6 +156,9 @@ typedef struct {
   gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for
                                  every rank */
   int muon_whole_zero_max;    /* up to this stage ranks hold momentum of whole matrices, which Muon need not gather */
+  gboolean muon_gram;         /* its steps go on the small square of a matrix */
+  gboolean muon_by_bucket;    /* under ZeRO-3 it works on every micro-batch's gradients, bucket by bucket, as all ranks
+                                 sum them */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
   gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only

@@ -106,7 +106,8 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
     if (i > 0 && params[0] + params[1] == 0)
       continue;
     for (int experts = 0; experts < 2; experts++)
-      price.seconds += optimizer_work_price(&weights[i].optimizer[experts], states_of(b, i, experts), site).seconds;
+      price.seconds += optimizer_work_price(&weights[i].optimizer[experts], states_of(b, i, experts), b->shape.micro,
+                                            site).seconds;
     sum.seconds += price.seconds;
     sum.offload_s += price.offload_s;
     sum.crowded_s += price.crowded_s;
@@ -133,7 +134,8 @@ static int add_momentum(ProgramBuild *b, int row, const RankWeights *weights, in
 {
   for (int i = 0; i < b->n_strategies; i++)
     for (int experts = 0; experts < 2; experts++) {
-      double bytes = optimizer_gather_bytes(&weights[i].optimizer[experts], states_of(b, i, experts));
+      double bytes = optimizer_gather_bytes(&weights[i].optimizer[experts], states_of(b, i, experts),
+                                            b->shape.micro);
       if (bytes > 0)
         after = add_gather(b, row, i, experts, bytes, after);
     }

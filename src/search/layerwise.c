@@ -303,7 +303,7 @@ static double update_s(const Stage *stage, const StateLayout states[2], const La
 
   work.newton_most_s = 0;
   return optimizer_price(states, stage->site, params, narrow, NULL).seconds +
-         optimizer_work_price(&work, &states[0], stage->site).seconds;
+         optimizer_work_price(&work, &states[0], 1, stage->site).seconds;
 }
 
 static double layer_state_bytes(const Stage *stage, const StateLayout *states, const LayerPrice *l)
