@@ -4,7 +4,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "commands.h"
+#include "fixture.h"
 #include "import/launch.h"
+#include "plan/check.h"
+#include "plan/keys.h"
 
 #include <string.h>
 
@@ -282,6 +285,55 @@ START_TEST(batches_of_deepspeed)
 }
 END_TEST
 
+/* What changes the plan beside the stage, on 16 ranks; of no other stage than the one that has it, where it is named. */
+START_TEST(stages_of_deepspeed)
+{
+  static const struct { const char *zero, *plan, *beyond; } rows[] = {
+    { "\"stage\": 3, \"zero_hpz_partition_size\": 8", "\"zero_hpz_partition_size\": 8", NULL },
+    { "\"stage\": 3, \"zero_hpz_partition_size\": 1", NULL, NULL },
+    { "\"stage\": 3, \"zero_quantized_weights\": true", "\"zero_quantized_weights\": true", NULL },
+    { "\"stage\": 3, \"zero_quantized_gradients\": true", "\"zero_quantized_gradients\": true", NULL },
+    { "\"stage\": 3, \"zero_quantized_gradients\": false", NULL, NULL },
+    { "\"stage\": 3, \"mics_shard_size\": 4", "\"shard_group_size\": 4", NULL },
+    { "\"stage\": 3, \"mics_shard_size\": -1", NULL, NULL },
+    { "\"stage\": 2, \"zero_quantized_weights\": true", NULL, "zero_optimization.zero_quantized_weights" },
+    { "\"stage\": 3, \"zero_quantized_nontrainable_weights\": true", NULL,
+      "zero_optimization.zero_quantized_nontrainable_weights" },
+    { "\"stage\": 2, \"cpu_offload\": true", "\"optimizer\": \"cpu\"", NULL },
+    { "\"stage\": 2, \"cpu_offload\": false", NULL, NULL },
+    { "\"stage\": 2, \"cpu_offload\": true, \"offload_optimizer\": { \"device\": \"none\" }", NULL, NULL },
+    { "\"stage\": 3, \"cpu_offload\": true, \"cpu_offload_param\": true", "\"parameters\": \"cpu\"", NULL },
+    { "\"stage\": 3, \"offload_optimizer\": { \"device\": \"nvme\" }, \"sub_group_size\": 1e8",
+      "\"sub_group_size\": 100000000", NULL },
+    { "\"stage\": 3, \"offload_optimizer\": { \"device\": \"cpu\" }, \"sub_group_size\": 1000000000000",
+      "\"optimizer\": \"cpu\"\n  }", NULL },
+    { "\"stage\": 3, \"sub_group_size\": 1e8", NULL, "zero_optimization.sub_group_size" },
+  };
+  g_autoptr(Model) model = fixture_known_model("llama-3.1-8b");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 16);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("{ \"train_batch_size\": 16, \"bf16\": { \"enabled\": true }, "
+                                            "\"zero_optimization\": { %s } }", rows[i].zero);
+    g_autofree char *plain = g_strdup_printf("{ \"train_batch_size\": 16, \"bf16\": { \"enabled\": true }, "
+                                             "\"zero_optimization\": { %.10s } }", rows[i].zero);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Framework) framework = NULL;
+    g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 16, .seq = 2048 }, NULL);
+    g_autoptr(Launch) without = launch_read(plain, "x.json", &(LaunchOptions) { .gpus = 16, .seq = 2048 }, NULL);
+    g_autofree char *beyond = lines_of(l->beyond);
+    Plan plan;
+    ck_assert_msg(!rows[i].plan || strstr(l->plan, rows[i].plan), "%s: %s", rows[i].zero, l->plan);
+    ck_assert_msg(rows[i].plan || g_str_equal(l->plan, without->plan), "%s: %s", rows[i].zero, l->plan);
+    ck_assert_msg(rows[i].beyond ? strstr(beyond, rows[i].beyond) != NULL : !*beyond, "%s: %s", rows[i].zero, beyond);
+    ck_assert_msg(plan_parse(l->plan, strlen(l->plan), "x.json", model, &plan, &framework, &error), "%s: %s",
+                  rows[i].zero, error ? error->message : "");
+    ck_assert_msg(plan_check(&plan, model, cluster, &error) == RULE_NONE, "%s: %s", rows[i].zero,
+                  error ? error->message : "");
+  }
+}
+END_TEST
+
 START_TEST(optimizers_of_deepspeed)
 {
   static const struct { const char *optimizer, *plan, *assumed; } rows[] = {
@@ -469,7 +521,7 @@ TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { argu
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
-           { experts_of_deepspeed }, { batches_of_deepspeed }, { optimizers_of_deepspeed }, { modes_of_muon },
+           { experts_of_deepspeed }, { batches_of_deepspeed }, { stages_of_deepspeed }, { optimizers_of_deepspeed }, { modes_of_muon },
            { defaults_of_torchtitan }, { functions_of_torchtitan },
            { functions_stand_in_any_order }, { functions_say_what_is_left },
            { functions_are_bounded })

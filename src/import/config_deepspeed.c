@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define ZERO "zero_optimization."
+#define SUB_GROUP_ALL 1e12
 #define MICRO "train_micro_batch_size_per_gpu"
 
 static gboolean recognises(const Settings *s)
@@ -33,10 +34,58 @@ static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
     json_put_real(w, key, value);
 }
 
+/* Where what has moved lives, in words of today or before 2021: "cpu", "nvme" or "none". */
+static const char *store_of(ConfigReading *r, const char *device, const char *older)
+{
+  const char *text = settings_text(r->from, device);
+  gboolean moved = settings_true(r->from, older, FALSE);
+
+  if (!*text && moved)
+    return "cpu";
+  return g_str_equal(text, "cpu") || g_str_equal(text, "nvme") ? text : "none";
+}
+
+/* The optimizer of stage 3 alone goes by groups; one that holds all of them is none. */
+static void put_offload(ConfigReading *r, int stage, JsonWriter *w)
+{
+  const char *optimizer = store_of(r, ZERO "offload_optimizer.device", ZERO "cpu_offload");
+  const char *parameters = stage == 3 ? store_of(r, ZERO "offload_param.device", ZERO "cpu_offload_param") : "none";
+  gboolean moved = !g_str_equal(optimizer, "none");
+  double group = moved && stage == 3 ? g_ascii_strtod(settings_text(r->from, ZERO "sub_group_size"), NULL) : 0;
+
+  json_open(w, "offload", '{');
+  if (moved)
+    json_put_string(w, "optimizer", optimizer);
+  if (!g_str_equal(parameters, "none"))
+    json_put_string(w, "parameters", parameters);
+  if (group >= 1 && group < SUB_GROUP_ALL)
+    json_put_real(w, "sub_group_size", group);
+  json_close(w, '}');
+}
+
+/* ZeRO++ and MiCS, which stage 3 alone has. */
+static void put_pieces(ConfigReading *r, JsonWriter *w)
+{
+  int secondary = config_int(r, ZERO "zero_hpz_partition_size", 1);
+
+  if (secondary > 1)
+    json_put_int(w, "zero_hpz_partition_size", secondary);
+  if (settings_true(r->from, ZERO "zero_quantized_weights", FALSE))
+    json_put_bool(w, "zero_quantized_weights", TRUE);
+  if (settings_true(r->from, ZERO "zero_quantized_gradients", FALSE))
+    json_put_bool(w, "zero_quantized_gradients", TRUE);
+}
+
+static void put_shard_group(ConfigReading *r, int stage, JsonWriter *w)
+{
+  int ranks = stage == 3 ? config_int(r, ZERO "mics_shard_size", -1) : -1;
+
+  if (ranks > 0)
+    json_put_int(w, "shard_group_size", ranks);
+}
+
 static void put_zero(ConfigReading *r, int stage, JsonWriter *w)
 {
-  const char *optimizer = settings_text(r->from, ZERO "offload_optimizer.device");
-  const char *parameters = settings_text(r->from, ZERO "offload_param.device");
   gboolean overlap = settings_true(r->from, ZERO "overlap_comm", stage == 3);
   gboolean ahead = !g_str_equal(settings_text(r->from, ZERO "stage3_prefetch_bucket_size"), "0");
 
@@ -48,14 +97,11 @@ static void put_zero(ConfigReading *r, int stage, JsonWriter *w)
     put_size(r, w, "stage3_prefetch_bucket_size");
     put_size(r, w, "stage3_max_live_parameters");
     put_size(r, w, "stage3_param_persistence_threshold");
+    put_pieces(r, w);
   }
   json_close(w, '}');
-  json_open(w, "offload", '{');
-  if (g_str_equal(optimizer, "cpu") || g_str_equal(optimizer, "nvme"))
-    json_put_string(w, "optimizer", optimizer);
-  if (stage == 3 && (g_str_equal(parameters, "cpu") || g_str_equal(parameters, "nvme")))
-    json_put_string(w, "parameters", parameters);
-  json_close(w, '}');
+  put_shard_group(r, stage, w);
+  put_offload(r, stage, w);
   json_open(w, "overlap", '{');
   json_put_bool(w, "gradients", overlap && stage > 0);
   json_put_bool(w, "parameters", ahead && stage == 3);
