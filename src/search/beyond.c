@@ -5,6 +5,9 @@
 
 #include <math.h>
 
+/* What is called the smallest plan needs at most this share more than the smallest. */
+#define LEAST_SHARE 0.01
+
 /* The least memory that would buy a faster plan: of the plans whose bound is
  * clearly below the best time, a few are tried in order of need. */
 #define OVER_TRIES 6
@@ -27,16 +30,46 @@ static const Candidate *next_over(Search *s, double limit_s)
   return NULL;
 }
 
+static double least_need(const Search *s)
+{
+  return s->result->has_least ? search_need(s, &s->result->least.metrics) : INFINITY;
+}
+
+static gboolean queue_promises_less(const Search *s)
+{
+  const QueueItem *first = queue_first(s->over_queue);
+  return first && first->value < (1 - LEAST_SHARE) * least_need(s);
+}
+
+/* Looks at plans in order of their bounds until these show that no other one needs less. */
+static void note_least(Search *s)
+{
+  SearchResult *r = s->result;
+  const Candidate *c;
+
+  while ((!r->has_least || queue_promises_less(s)) && (c = next_over(s, INFINITY))) {
+    Plan plan = search_plan(s, c);
+    const Layout layout = layout_of(&plan);
+    price_cache_trim(s->prices, PRICES_HELD_BYTES);
+    const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+    if (bound_memory_by_order(s->model, &layout, sums) >= (1 - LEAST_SHARE) * least_need(s))
+      continue;
+    Found found = search_evaluate(s, c);
+    if (search_need(s, &found.metrics) >= least_need(s))
+      continue;
+    r->has_least = TRUE;
+    r->least = found;
+  }
+}
+
 void search_note_over(Search *s)
 {
   SearchResult *r = s->result;
   double best = r->best->len > 0 ? g_array_index(r->best, Found, 0).metrics.iteration_s : INFINITY;
   const Candidate *c;
 
-  if (r->best->len == 0 && s->options->least && (c = next_over(s, INFINITY))) {
-    r->has_least = TRUE;
-    r->least = search_evaluate(s, c);
-  }
+  if (r->best->len == 0 && s->options->least)
+    note_least(s);
   for (int tries = 0; r->best->len > 0 && s->options->over && !r->has_over && tries < OVER_TRIES;) {
     if (!(c = next_over(s, OVER_GAIN * best)))
       return;

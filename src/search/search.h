@@ -140,7 +140,8 @@ typedef struct {
   Found robust;       /* the most robust of the plans that tie with the best; set where options.tie asks for it */
   gboolean has_over;  /* a faster plan was found that does not fit */
   Found over;         /* of those tried, the one that needs least memory */
-  gboolean has_least; /* set when nothing fits and it is asked for: the plan that needs least memory */
+  gboolean has_least; /* set when nothing fits and it is asked for: the plan that needs least memory, or 1 % more than
+                           that at most */
   Found least;
 } SearchResult;
 
