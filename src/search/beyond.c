@@ -41,7 +41,7 @@ static gboolean queue_promises_less(const Search *s)
   return first && first->value < (1 - LEAST_SHARE) * least_need(s);
 }
 
-/* Looks at plans in order of their bounds until these show that no other one needs less. */
+/* Looks at plans in order of their bounds until these show that no other one needs that share less. */
 static void note_least(Search *s)
 {
   SearchResult *r = s->result;
