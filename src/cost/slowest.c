@@ -20,7 +20,7 @@ static void find_nodes(void)
   }
 }
 
-double expected_largest(int n)
+static double moment_of_largest(int n)
 {
   static gsize found;
   double sum = 0;
@@ -33,6 +33,19 @@ double expected_largest(int n)
     if ((n - 1) * below[i] > NOTHING)
       sum += moments[i] * exp((n - 1) * below[i]);
   return n * sum;
+}
+
+/* A search asks for the ranks of one job, again and again. */
+double expected_largest(int n)
+{
+  static _Thread_local int last;
+  static _Thread_local double of_last;
+
+  if (n != last) {
+    of_last = moment_of_largest(n);
+    last = n;
+  }
+  return of_last;
 }
 
 double slowest_device(const Device *device, int devices)
