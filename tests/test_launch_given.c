@@ -415,9 +415,9 @@ START_TEST(functions_of_torchtitan)
         "\"tensor_model_parallel_size\": 8", "\"pipeline_model_parallel_size\": 2", "\"precision\": \"fp8\"",
         "\"tp_comm_overlap\": true", "\"data_parallel_size\": 4" }, NULL },
     { "", { NULL }, "x.py: which configuration: expected --script-args CONFIG=NAME with one of llama3_8b, llama3_70b, "
-                    "qwen_8b_budget" },
+                    "qwen_8b_budget, qwen_8b_nvfp4" },
     { "CONFIG=rates", { NULL }, "x.py: rates: expected --script-args CONFIG=NAME with one of llama3_8b, llama3_70b, "
-                                "qwen_8b_budget" },
+                                "qwen_8b_budget, qwen_8b_nvfp4" },
     { "CONFIG=qwen_8b_budget", { NULL }, "x.py: --gpus: 64: expected the 4 that the degrees come to" },
   };
   g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;
@@ -477,7 +477,9 @@ END_TEST
 /* What is not simulated is said: neither another way to recompute nor another format is taken for the usual one. */
 START_TEST(functions_say_what_is_left)
 {
-  static const char *const words[] = { "CONFIG=qwen_8b_budget", "MODULE=qwen3", NULL };
+  static const char *const budget[] = { "CONFIG=qwen_8b_budget", "MODULE=qwen3", NULL };
+  static const char *const nvfp4[] = { "CONFIG=qwen_8b_nvfp4", "MODULE=qwen3", NULL };
+  const char *const *words = budget;
   g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;
 
   ck_assert(g_file_get_contents(path, &text, NULL, NULL));
@@ -487,6 +489,11 @@ START_TEST(functions_say_what_is_left)
   ck_assert_uint_eq(l->beyond->len, 1);
   ck_assert_str_eq(l->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
                                         "activation_checkpoint.memory_budget, model_spec.converters");
+  words = nvfp4;
+  g_autoptr(Launch) four_bits = launch_read(text, "torchtitan/models/llama3/config_registry.py",
+                                            &(LaunchOptions) { 4, NULL, words }, NULL);
+  ck_assert_ptr_nonnull(strstr(four_bits->plan, "\"precision\": \"fp4\""));
+  ck_assert_uint_eq(four_bits->beyond->len, 0);
 }
 END_TEST
 

@@ -145,6 +145,33 @@ START_TEST(torchtitan_has_two_layouts)
 }
 END_TEST
 
+/* torchao's mxfp8 and nvfp4 leave gathered rows in 16 bits and cast weights in each pass; of mxfp8 a kernel for each
+ * layout reads what it casts, of nvfp4 one for both, behind one that looks for the largest value. */
+START_TEST(torchao_casts_behind_gathers)
+{
+  static const struct { DType format; double each, weight; } cases[] = {
+    { DTYPE_FP8, 2 * (2 + 1 + 1 / 32.0), 2 + 1 + 1 / 32.0 }, { DTYPE_FP4, 2 + 2 + 2 * 0.5625, 2 + 0.5625 } };
+  const double tokens = 1024, tp = 4, width = 1024, values = tokens * width;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    planned_init(&f, fixture_llama(4, 1024, 16, 16, 1024, 1024), nodes_of("hgx-b200"), "torchtitan-2026-08");
+    planned_spread(&f, 2);
+    planned_divide(&f, (int)tp, 1, 2);
+    f.plan.sequence_parallel = TRUE;
+    plan_set_format(&f.plan, cases[i].format);
+    f.plan.fp8_recipe = cases[i].format == DTYPE_FP8 ? FP8_MXFP8 : FP8_NONE;
+    planned_accept(&f);
+    double weights = width * width * (3 + 1 + 3 * 3) / tp, inputs = (2 + (1 + 3) / tp) * values;
+    ck_assert_double_eq_tol(bytes_named(&f, "gather rows", FALSE), 2 * values * 2, 1e-3);
+    ck_assert_double_eq_tol(bytes_named(&f, "gather output gradient", TRUE), 2 * values * 2, 1e-3);
+    ck_assert_double_eq_tol(bytes_named(&f, "cast", FALSE), cases[i].each * inputs + cases[i].weight * weights, 1e-3);
+    ck_assert_double_eq(bytes_named(&f, "transpose", TRUE), 0);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* The whole model's weights, as a program holds them: its blocks' matrices once less than on Hopper. */
 START_TEST(programs_hold_one_layout)
 {
@@ -530,7 +557,7 @@ START_TEST(gathered_rows_are_cast_before)
 END_TEST
 
 TEST_LOOPS("param gather", { megatron_keeps_what_it_gathers }, { one_layout_is_enough },
-           { torchtitan_has_two_layouts }, { programs_hold_one_layout }, { mxfp8_is_cast_behind },
+           { torchtitan_has_two_layouts }, { torchao_casts_behind_gathers }, { programs_hold_one_layout }, { mxfp8_is_cast_behind },
            { four_bits_travel }, { torchtitan_gathers_alone },
            { ends_stay_in_16_bits }, { rules }, { frameworks_have_their_recipes }, { older_files_mean_the_same },
            { files_of_the_tools_are_read }, { searches_leave_it_where_it_cannot_be }, { searches_turn_it_on }, { searches_gather_4_bits },

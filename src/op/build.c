@@ -228,19 +228,21 @@ static double activation_bytes(const Build *b)
 /* Whether rows that ranks gather for a product travel in 8 or 4 bits, cast before. */
 static gboolean travels_narrow(const Build *b, const Linear *l)
 {
-  return is_narrow(b, l) && fp8_work(&b->passes->formats)->value_bytes < b->bytes;
+  const Fp8Work *w = is_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;
+
+  return w && !w->gathers_wide && w->value_bytes < b->bytes;
 }
 
 /* Bytes of rows that are gathered for a product: they travel in its format. */
 static double gathered_bytes(const Build *b, const Linear *l)
 {
-  return activation_bytes(b) * (is_narrow(b, l) ? fp8_work(&b->passes->formats)->value_bytes / b->bytes : 1);
+  return activation_bytes(b) * (travels_narrow(b, l) ? fp8_work(&b->passes->formats)->value_bytes / b->bytes : 1);
 }
 
 /* Of gradients of outputs, which both backward products read: with scales of blocks rows and columns travel apart. */
 static double gathered_gradient_bytes(const Build *b, const Linear *l)
 {
-  return gathered_bytes(b, l) * (is_narrow(b, l) && fp8_work(&b->passes->formats)->block_scales ? 2 : 1);
+  return gathered_bytes(b, l) * (travels_narrow(b, l) && fp8_work(&b->passes->formats)->block_scales ? 2 : 1);
 }
 
 /* Whether ranks gather what a product reads, forward, and of its output's gradient. */

@@ -34,10 +34,25 @@ static const Fp8Work works[FP8_COUNT] = {
                   .value_bytes = NV_BYTES, .held_bytes = 2 * NV_BYTES, .sent_bytes = 0.5, .tensor_kernels = 1 },
 };
 
+/* torchao's where they differ. */
+static const Fp8Work mxfp8_of_torchao = {
+  .made_bytes = 2 * (2 + MX_BYTES), .cast_bytes = 2 * (2 + MX_BYTES), .weight_bytes = 2 + MX_BYTES, .each_pass = TRUE,
+  .block_scales = TRUE, .value_bytes = 2, .gathers_wide = TRUE, .sent_bytes = 2, .tensor_kernels = 2,
+};
+static const Fp8Work nvfp4_of_torchao = {
+  .made_bytes = NV_CAST, .cast_bytes = NV_CAST, .weight_bytes = NV_CAST / 2, .each_pass = TRUE, .block_scales = TRUE,
+  .shared_scale = TRUE, .keeps_narrow = TRUE, .value_bytes = NV_BYTES, .gathers_wide = TRUE, .sent_bytes = 2,
+  .tensor_kernels = 1,
+};
+
 const Fp8Work *fp8_work(const Formats *formats)
 {
+  gboolean torchao = formats->library == FP8_TORCHAO;
+
   g_assert(formats_narrow(formats));
-  return &works[formats->recipe];
+  return torchao && formats->recipe == FP8_MXFP8   ? &mxfp8_of_torchao
+         : torchao && formats->recipe == FP8_NVFP4 ? &nvfp4_of_torchao
+                                                   : &works[formats->recipe];
 }
 
 gboolean fp8_one_layout(const Formats *formats, const Device *device)

@@ -50,6 +50,7 @@ typedef struct {
                             which they meet before each cast (Transformer Engine's amax_reduction_group) */
   gboolean keeps_narrow; /* inputs are kept for the weight gradient in the format */
   double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
+  gboolean gathers_wide; /* tensor-parallel ranks gather rows in 16 bits, and cast behind it */
   double held_bytes;     /* for a weight beside the 16-bit one, in both layouts */
   double sent_bytes;     /* of a weight that ranks gather in the format; where all ranks make the scales, of which they
                             meet for the largest values, without these */
@@ -59,7 +60,10 @@ typedef struct {
                             param_and_grad_buffer.py, of mxfp8); FSDP gathers the format, and keeps both layouts divided */
 } Fp8Work;
 
-/* Of narrow products, where they read rows alone. */
+/* Of narrow products, where they read rows alone: of the library that casts them. torchao's mxfp8 has a kernel for each
+ * layout, keeps inputs in 16 bits and casts weights in each pass (mx_linear.py); its nvfp4 casts weights in each pass too,
+ * whose columns it keeps until the backward one, which is not counted (nvfp4_linear.py). Neither gathers less than 16
+ * bits. */
 const Fp8Work *fp8_work(const Formats *formats);
 
 /* Whether on a device what is cast has one layout alone, which products read by rows or columns: no columns are written,

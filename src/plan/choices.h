@@ -17,6 +17,7 @@ typedef struct {
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
   Products products;
   Fp8Recipe recipe; /* of narrow products; FP8_NONE where there are none */
+  Fp8Library library; /* that casts them */
 } Formats;
 
 /* Whether products of blocks are cast to fewer bits than weights have. */

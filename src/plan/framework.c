@@ -13,6 +13,7 @@ const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", "
 const char *const cuda_graph_names[] = { "none", "partial", "full", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "rowwise", "blockwise",
                                          "mxfp8", "nvfp4", NULL };
+const char *const fp8_library_names[] = { "transformer-engine", "torchao", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
@@ -67,6 +68,7 @@ static const JsonField fields[] = {
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "excludes", JSON_ANY },
+  { "fp8_library", JSON_ENUM, FIELD(fp8_library), .names = fp8_library_names },
   { "moe_grouped_kernels", JSON_BOOL, FIELD(grouped_kernels) },
   { "moe_routes_apart", JSON_BOOL, FIELD(routes_apart) },
   { "moe_fused_permutation", JSON_BOOL, FIELD(fused_permutation) },
@@ -164,7 +166,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
-                                             "muon_gram", "muon_by_bucket", NULL };
+                                             "muon_gram", "muon_by_bucket", "fp8_library", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -41,6 +41,10 @@ typedef enum {
 } Fp8Recipe;
 extern const char *const fp8_recipe_names[];
 
+/* What casts to 8 and 4 bits, where recipes of a name differ. */
+typedef enum { FP8_TRANSFORMER_ENGINE, FP8_TORCHAO } Fp8Library;
+extern const char *const fp8_library_names[];
+
 /* Where a framework can put experts: on every rank whole (divided by tensor parallelism alone);
  * over data-parallel ranks, with tensor parallelism as in the rest of the layer; over all ranks of a stage. */
 typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
@@ -93,6 +97,7 @@ typedef struct {
   ExpertDispatch dispatch_first; /* plan default */
   Fp8Recipe fp8;              /* plan default; FP8_NONE: it runs no fp8 */
   guint fp8_recipes;          /* that it runs besides: bit i is Fp8Recipe i */
+  Fp8Library fp8_library;
   guint param_gathers;        /* recipes under which ranks can gather weights narrow: bit i is Fp8Recipe i; */
   guint param_gathers_usual;  /* and those under which they do where plans say nothing */
   gboolean fp8_primary;       /* they are then kept so, too, rows and columns, and nowhere in 16 bits */

@@ -116,8 +116,9 @@ gboolean plan_gathers_narrow(const Plan *plan);
 
 static inline Formats plan_formats(const Plan *p)
 {
-  Formats f = { p->precision, p->products, FP8_NONE };
+  Formats f = { .precision = p->precision, .products = p->products };
 
+  f.library = p->framework->fp8_library;
   if (formats_narrow(&f))
     f.recipe = plan_recipe(p);
   return f;

@@ -53,6 +53,13 @@ def llama3_70b(
 def qwen_8b_budget() -> Trainer.Config:
     config = llama3_8b()
     config.activation_checkpoint = MemoryBudgetAC.Config(memory_budget=0.3)
-    config.model_spec = model_registry("8B", converters=[NVFP4LinearConverter.Config()])
+    config.model_spec = model_registry("8B", converters=[QATConverter.Config()])
     config.parallelism = ParallelismConfig(data_parallel_shard_degree=4)
+    return config
+
+
+def qwen_8b_nvfp4() -> Trainer.Config:
+    config = qwen_8b_budget()
+    config.activation_checkpoint = SelectiveAC.Config()
+    config.model_spec = model_registry("8B", converters=[NVFP4LinearConverter.Config()])
     return config
