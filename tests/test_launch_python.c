@@ -365,6 +365,64 @@ START_TEST(classes_are_imported_once)
 }
 END_TEST
 
+/* Nothing behind the first return is run; one that a condition leads to is none that is read, and this is said, but of a
+ * function inside. */
+START_TEST(returns_end_functions)
+{
+  static const struct { const char *text; int tp; gboolean said; } cases[] = {
+    { "    c = Trainer.Config(model_spec=model_registry(\"8B\"), parallelism=P(tensor_parallel_degree=2))\n    return c\n"
+      "    c.parallelism.tensor_parallel_degree = 4\n    return c\n", 2, FALSE },
+    { "    c = Trainer.Config(model_spec=model_registry(\"8B\"), parallelism=P(tensor_parallel_degree=2))\n"
+      "    if small():\n        return c\n    c.parallelism.tensor_parallel_degree = 4\n    return c\n", 4, TRUE },
+    { "    def inner():\n        return 1\n    if small():\n        returned = 1\n"
+      "    return Trainer.Config(model_spec=model_registry(\"8B\"), parallelism=P(tensor_parallel_degree=8))\n", 8, FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strconcat(DEF, cases[i].text, NULL);
+    g_autofree char *tp = g_strdup_printf("\"tensor_model_parallel_size\": %d,", cases[i].tp);
+    const char *const given[] = { "CONFIG=run", "MODULE=llama3", NULL };
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = launch_read(text, "x.py", &(LaunchOptions) { .gpus = 8, .given = given }, &error);
+    gboolean said = FALSE;
+    ck_assert_msg(l && strstr(l->plan, tp), "%s: %s", text, l ? l->plan : error->message);
+    for (guint k = 0; k < l->assumed->len; k++)
+      said |= g_str_equal(l->assumed->pdata[k], "run: what it returns under no condition: the others are not read");
+    ck_assert_msg(said == cases[i].said, "%s", text);
+    for (guint k = 0; k < l->unknown->len; k++)
+      ck_assert_msg(!strstr(l->unknown->pdata[k], "returns"), "%s", (char *)l->unknown->pdata[k]);
+  }
+}
+END_TEST
+
+/* Lines that end as DOS has them are read alike, and those that are added end so, too: the same text but for that. */
+START_TEST(lines_end_alike)
+{
+  static const struct { const char *name, *text, *before, *after; } cases[] = {
+    { "x.py", DEF "    return Trainer.Config(parallelism=P(tensor_parallel_degree=1))\n", PP(1), PP(2) },
+    { "x.py", DEF "    c = Trainer.Config(training=T(disable_cuda_graphs=False))\n    return c\n", PP(1), PP(2) },
+    { "x.py", CONFIG("activation_checkpoint=None"), AC(none), AC(full) },
+    { "x.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = 2\n", TP(2),
+      TP(2) "expert_parallel_degree = 2\n" },
+    { "x.json", "{\n  \"train_batch_size\": 8,\n  \"zero_optimization\": {\n    \"stage\": 2\n  }\n}\n",
+      "{ \"zero_optimization\": { \"stage\": 2 } }", "{ \"zero_optimization\": { \"stage\": 3, \"overlap_comm\": true } }" },
+  };
+  static const char *const given[] = { "CONFIG=run", NULL };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_auto(GStrv) parts = g_strsplit(cases[i].text, "\n", -1);
+    g_autofree char *dos = g_strjoinv("\r\n", parts);
+    g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+    g_autofree char *one = launch_change(cases[i].text, cases[i].name, given, cases[i].before, cases[i].after, notes);
+    g_autofree char *other = launch_change(dos, cases[i].name, given, cases[i].before, cases[i].after, notes);
+    g_auto(GStrv) lines = g_strsplit(one, "\n", -1);
+    g_autofree char *expected = g_strjoinv("\r\n", lines);
+    ck_assert_str_ne(one, cases[i].text);
+    ck_assert_str_eq(other, expected);
+  }
+}
+END_TEST
+
 START_TEST(what_cannot_be_written_is_said)
 {
   const char *twice = DEF "    configuration = config = changed = 1\n    return Trainer.Config(a=1)\n";
@@ -400,5 +458,6 @@ START_TEST(what_cannot_be_written_is_said)
 END_TEST
 
 TEST_LOOPS("launch python", { changes_read_back, FILES * MODELS, FALSE }, { changes_stand_where_they_must },
+           { returns_end_functions }, { lines_end_alike },
            { what_a_plan_has_no_more_is_dropped }, { names_are_those_of_the_function }, { sequences_are_read },
            { classes_are_imported_once }, { what_cannot_be_written_is_said })

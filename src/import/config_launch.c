@@ -252,11 +252,9 @@ static char *change_chosen(const ConfigTool *tool, const char *text, const char 
   return now;
 }
 
-char *config_change(const ConfigTool *tool, const char *text, const char *name, const char *const *given,
-                    const char *before, const char *after, GPtrArray *notes)
+static char *change_settings(const ConfigTool *tool, const char *text, const char *before, const char *after,
+                             GPtrArray *notes)
 {
-  if (tool->change)
-    return change_chosen(tool, text, name, given, before, after, notes);
   g_autoptr(Settings) whole = tool->parse(text);
   g_autoptr(Settings) old = tool->parse(before);
   g_autoptr(Settings) new = tool->parse(after);
@@ -273,4 +271,36 @@ char *config_change(const ConfigTool *tool, const char *text, const char *name, 
     if (!last_of(new, ((Setting *)old->list->pdata[i])->path))
       apply(tool, &out, old->list->pdata[i], NULL, notes);
   return out;
+}
+
+/* Whether all lines of a text end as DOS has them. */
+static gboolean ends_as_dos(const char *text)
+{
+  gboolean all = strchr(text, '\n') != NULL;
+
+  for (const char *end = strchr(text, '\n'); end; end = strchr(end + 1, '\n'))
+    all &= end > text && end[-1] == '\r';
+  return all;
+}
+
+/* Lines that were added or changed end as the others. */
+static char *end_alike(const char *text, char *changed)
+{
+  GString *out = g_string_new(NULL);
+
+  if (!ends_as_dos(text)) {
+    g_string_free(out, TRUE);
+    return changed;
+  }
+  for (const char *at = changed; *at; at++)
+    g_string_append(out, *at == '\n' && (at == changed || at[-1] != '\r') ? "\r\n" : (char[]) { *at, '\0' });
+  g_free(changed);
+  return g_string_free(out, FALSE);
+}
+
+char *config_change(const ConfigTool *tool, const char *text, const char *name, const char *const *given,
+                    const char *before, const char *after, GPtrArray *notes)
+{
+  return end_alike(text, tool->change ? change_chosen(tool, text, name, given, before, after, notes)
+                                      : change_settings(tool, text, before, after, notes));
 }

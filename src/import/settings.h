@@ -23,6 +23,9 @@ typedef struct {
 /* Of functions that return settings: paths begin with the function's name. What is computed is as it stands. */
 Settings *settings_python(const char *text);
 
+/* Behind the name of a function, the path of what is true where it returns under a condition, too, which nobody reads. */
+#define SETTINGS_RETURNS ":returns"
+
 /* Where the body of a function stands, and its `return` (-1 = none). */
 typedef struct {
   int first, end, returned;

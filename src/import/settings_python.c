@@ -258,23 +258,41 @@ static int read_statement(Reader *r, int at)
   return skip_line(text, at);
 }
 
-/* Statements of a body; those that stand deeper depend on something, and are passed. */
+/* Lines that depend on something are passed; that some of them return is told as "NAME:returns". */
+static int pass_line(Reader *r, int at)
+{
+  const char *text = r->text;
+  g_autofree char *path = g_strconcat(r->at->name, SETTINGS_RETURNS, NULL);
+
+  if (g_str_has_prefix(text + at, "return") && !is_word(text[at + strlen("return")]) && !settings_find(r->at->own, path))
+    settings_add(r->at->own, path, g_strdup("True"), at, at);
+  return skip_line(text, at);
+}
+
+/* Statements of a body up to its `return`; those that stand deeper depend on something, and are passed. */
 static void read_function(Reader *r, Function *f)
 {
   const char *text = r->text;
   Function *caller = r->at;
   int body = 0; /* its indent */
+  gboolean inner = FALSE; /* in a function of its own */
 
   if (f->state != UNREAD || r->depth >= DEPTH_MAX)
     return;
   f->state = OPEN;
   r->at = f;
   r->depth++;
-  for (int at = f->body.first; at < f->body.end; at += text[at] == '\n') {
+  for (int at = f->body.first; at < f->body.end && f->body.returned < 0; at += text[at] == '\n') {
     int first = at + (int)strspn(text + at, " \t\r"), indent = first - at;
     gboolean blank = strchr("#\n", text[first]) != NULL;
     body = body || blank ? body : indent;
-    at = blank ? settings_line_end(text, first) : indent == body ? read_statement(r, first) : skip_line(text, first);
+    inner = blank || indent > body ? inner : g_str_has_prefix(text + first, "def ");
+    if (blank)
+      at = settings_line_end(text, first);
+    else if (indent == body)
+      at = read_statement(r, first);
+    else
+      at = inner ? skip_line(text, first) : pass_line(r, first);
   }
   r->depth--;
   r->at = caller;
