@@ -307,6 +307,8 @@ START_TEST(stages_of_deepspeed)
       "\"sub_group_size\": 100000000", NULL },
     { "\"stage\": 3, \"offload_optimizer\": { \"device\": \"cpu\" }, \"sub_group_size\": 1000000000000",
       "\"optimizer\": \"cpu\"\n  }", NULL },
+    { "\"stage\": 2, \"offload_optimizer\": { \"device\": \"cpu\" }, \"sub_group_size\": 1e8",
+      "\"optimizer\": \"cpu\"\n  }", "zero_optimization.sub_group_size" },
     { "\"stage\": 3, \"sub_group_size\": 1e8", NULL, "zero_optimization.sub_group_size" },
   };
   g_autoptr(Model) model = fixture_known_model("llama-3.1-8b");
