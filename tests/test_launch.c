@@ -581,8 +581,7 @@ static void check_damaged(guint seed)
   if (seed % 10 == 0) {
     g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
     g_free(launch_change(text, "x", NULL, "run x.py --tensor-model-parallel-size 2",
-                         "run x.py --tensor-model-parallel-size 4 --s",
-                         left));
+                         "run x.py --tensor-model-parallel-size 4 --s", left));
   }
 }
 
@@ -597,6 +596,5 @@ END_TEST
 TEST_LOOPS("launch", { megatron_is_read_back, DRAWN_EACH * G_N_ELEMENTS(drawn), TRUE },
            { settings_are_read_back, DRAWN_EACH * G_N_ELEMENTS(files), TRUE },
            { told_is_read_back, G_N_ELEMENTS(told) }, { arrays }, { strings }, { patterns }, { bad_scripts },
-           { changes_where_it_stands }, { adds_and_removes }, { undone }, { settings },
-           { bad_settings }, { settings_are_changed }, { log_of_megatron }, { other_encodings, 4 },
-           { damage, 6 })
+           { changes_where_it_stands }, { adds_and_removes }, { undone }, { settings }, { bad_settings },
+           { settings_are_changed }, { log_of_megatron }, { other_encodings, 4 }, { damage, 6 })

@@ -1,6 +1,5 @@
 #include "op/build.h"
-
-#include "op/fp8.h"
+#include "op/narrow.h"
 
 #define SCALE_BYTES 4 /* fp32 */
 
@@ -71,12 +70,6 @@ void build_table(Build *b, double rows, double columns)
   add_tensor(b, &(Tensor) { rows, columns, 1 });
 }
 
-static gboolean is_narrow(const Build *b, const Linear *l)
-{
-  return formats_narrow(&b->passes->formats) && build_has_block(b) &&
-         (l->narrow || l->split != LINEAR_REPLICATED);
-}
-
 static void add_orthogonal(Build *b, const Linear *l)
 {
   const double whole[] = { l->out }, *widths = l->parts[0] > 0 ? l->parts : whole;
@@ -95,7 +88,7 @@ static void add_matrices(Build *b, const Linear *l)
   const Tensor t = { l->in, l->out, l->batch, .hidden = build_has_block(b) };
 
   add_tensor(b, &t);
-  b->work->narrow[0] += is_narrow(b, l) ? b->work->params - before : 0;
+  b->work->narrow[0] += linear_narrow(b, l) ? b->work->params - before : 0;
   if (b->work->matrices && t.hidden && !b->frozen && !b->reused)
     add_orthogonal(b, l);
 }
@@ -220,79 +213,14 @@ void build_context_exchange(Build *b, const char *name, double bytes)
   add_backward(b, op);
 }
 
-static double activation_bytes(const Build *b)
-{
-  return b->tokens * b->hidden * b->bytes;
-}
-
-/* Whether rows that ranks gather for a product travel in 8 or 4 bits, cast before. */
-static gboolean travels_narrow(const Build *b, const Linear *l)
-{
-  const Fp8Work *w = is_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;
-
-  return w && !w->gathers_wide && w->value_bytes < b->bytes;
-}
-
-/* Bytes of rows that are gathered for a product: they travel in its format. */
-static double gathered_bytes(const Build *b, const Linear *l)
-{
-  return activation_bytes(b) * (travels_narrow(b, l) ? fp8_work(&b->passes->formats)->value_bytes / b->bytes : 1);
-}
-
-/* Of gradients of outputs, which both backward products read: with scales of blocks rows and columns travel apart. */
-static double gathered_gradient_bytes(const Build *b, const Linear *l)
-{
-  return gathered_bytes(b, l) * (travels_narrow(b, l) && fp8_work(&b->passes->formats)->block_scales ? 2 : 1);
-}
-
-/* Whether ranks gather what a product reads, forward, and of its output's gradient. */
-static gboolean gathers_input(const Build *b, const Linear *l)
-{
-  return l->split == LINEAR_COLUMN && b->passes->sequence_parallel && b->tp > 1 && !l->no_gather;
-}
-
-static gboolean gathers_gradient(const Build *b, const Linear *l)
-{
-  return l->split == LINEAR_ROW && b->passes->sequence_parallel && b->tp > 1 && !l->no_reduce;
-}
-
-static gboolean is_looped(const Build *b, const Linear *l);
-
 static Op product(const Build *b, const Linear *l, Pass pass, double m, double n, double k)
 {
   Op op = matmul(b, l->name, pass, m, n, k, l->batch);
 
-  if (is_narrow(b, l))
+  if (linear_narrow(b, l))
     op.matmul.dtype = formats_product(&b->passes->formats);
-  op.matmul.loops = is_looped(b, l) ? l->batch : 0;
+  op.matmul.loops = linear_looped(b, l) ? l->batch : 0;
   return op;
-}
-
-/* Whether rows that were gathered in the format have their columns made behind it. */
-static gboolean transposes(const Build *b, const Linear *l)
-{
-  return travels_narrow(b, l) && !fp8_work(&b->passes->formats)->block_scales && !b->one_layout;
-}
-
-/* Bytes of casting so many values, `each` a value: those that are gathered in the format are cast before, each rank's own,
- * and their columns are made behind it or come along. */
-static double cast_bytes(const Build *b, const Linear *l, double each, double values, gboolean gathered)
-{
-  if (b->one_layout)
-    each = MAX(0, each - fp8_work(&b->passes->formats)->value_bytes);
-  if (!gathered || !travels_narrow(b, l))
-    return each * values;
-  return MAX(0, each - (transposes(b, l) ? 1 : 0)) * values / b->tp;
-}
-
-/* Of a product's input, and of its weights if every pass does. */
-static double cast_in_bytes(const Build *b, const Linear *l)
-{
-  const Fp8Work *w = fp8_work(&b->passes->formats);
-  double weights = w->each_pass ? w->weight_bytes * l->in * l->out : 0;
-  double each = l->unmade || l->apart ? w->cast_bytes : w->made_bytes;
-
-  return (cast_bytes(b, l, each, l->rows * l->in, gathers_input(b, l)) + weights) * l->batch;
 }
 
 gboolean build_groups(const Build *b)
@@ -300,62 +228,28 @@ gboolean build_groups(const Build *b)
   return b->passes->framework->grouped_kernels && pass_is_mxfp8_graph(b->passes);
 }
 
-static gboolean is_looped(const Build *b, const Linear *l)
-{
-  return l->batch > 1 && !(build_groups(b) && is_narrow(b, l));
-}
-
-/* Kernels of a cast: of the experts of a rank, that of each one but with scales of earlier steps (Transformer Engine's
- * multi_tensor_quantize_impl, pytorch/csrc/extensions/cast.cpp). */
-static double cast_kernels(const Build *b, const Linear *l)
-{
-  return is_looped(b, l) ? MAX(1, l->batch * fp8_work(&b->passes->formats)->tensor_kernels) : 1;
-}
-
 static void cast_forward(Build *b, const Linear *l)
 {
-  double bytes = is_narrow(b, l) ? cast_in_bytes(b, l) : 0;
+  double bytes = linear_cast_bytes(b, l);
 
   if (bytes > 0)
-    add_forward(b, stream("cast", PASS_FORWARD, bytes, cast_kernels(b, l)));
-}
-
-/* The scale of a tensor whose rows lie on several ranks is by the largest value of all. */
-static gboolean meets_for_scale(const Build *b, const Linear *l)
-{
-  return is_narrow(b, l) && fp8_work(&b->passes->formats)->shared_scale;
+    add_forward(b, stream("cast", PASS_FORWARD, bytes, linear_cast_kernels(b, l)));
 }
 
 static void transpose_gathered(Build *b, const Linear *l, double width, Pass pass)
 {
-  if (transposes(b, l))
+  if (linear_transposes(b, l))
     add_backward(b, stream("transpose", pass, 2 * l->rows * width * l->batch, 1));
 }
 
 static void cast_backward(Build *b, const Linear *l)
 {
-  const Fp8Work *w = is_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;
-  double weights = w && w->each_pass ? w->weight_bytes * l->in * l->out : 0;
+  double rescaled = linear_rescale_bytes(b, l);
 
-  if (w)
-    add_backward(b, stream("cast gradient", PASS_INPUT,
-                           (cast_bytes(b, l, w->cast_bytes, l->rows * l->out, gathers_gradient(b, l)) + weights) *
-                             l->batch,
-                           cast_kernels(b, l)));
-  if (w && w->rescale_bytes > 0)
-    add_backward(b, stream("scale gradients", PASS_INPUT,
-                           w->rescale_bytes * (l->rows * l->in + l->in * l->out) * l->batch, 2 * cast_kernels(b, l)));
-}
-
-static double input_saved(const Build *b, const Linear *l)
-{
-  if (b->frozen)
-    return build_frozen_saved(b, l);
-  if (!is_narrow(b, l) || !fp8_work(&b->passes->formats)->keeps_narrow)
-    return l->kept ? 0 : l->saved;
-  double kept = l->unmade ? l->saved : 0;
-  gboolean own = !l->original || !b->passes->framework->original_inputs || b->passes->formats.recipe == FP8_DELAYED;
-  return kept + (own ? l->saved / b->bytes * fp8_work(&b->passes->formats)->value_bytes : 0);
+  if (linear_narrow(b, l))
+    add_backward(b, stream("cast gradient", PASS_INPUT, linear_cast_gradient_bytes(b, l), linear_cast_kernels(b, l)));
+  if (rescaled > 0)
+    add_backward(b, stream("scale gradients", PASS_INPUT, rescaled, 2 * linear_cast_kernels(b, l)));
 }
 
 /* Where activations are batch first, rows that ranks gather or scatter are laid out anew behind or before it. */
@@ -382,25 +276,25 @@ static void copy_rows_backward(Build *b, double bytes, Pass pass)
 static void linear_forward(Build *b, const Linear *l)
 {
   Op op = product(b, l, PASS_FORWARD, l->rows, l->out, l->in);
-  gboolean gathers = gathers_input(b, l), early = gathers && travels_narrow(b, l);
+  gboolean gathers = linear_gathers_input(b, l), early = gathers && linear_travels_narrow(b, l);
 
-  if (gathers && meets_for_scale(b, l))
+  if (gathers && linear_meets_for_scale(b, l))
     build_forward_collective(b, "largest value", COLLECTIVE_ALL_REDUCE, SCALE_BYTES);
   if (early)
     cast_forward(b, l);
   if (gathers) {
-    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l));
-    copy_rows_forward(b, gathered_bytes(b, l));
+    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, linear_gathered_bytes(b, l));
+    copy_rows_forward(b, linear_gathered_bytes(b, l));
   }
   if (!early)
     cast_forward(b, l);
-  op.saved_bytes = input_saved(b, l);
+  op.saved_bytes = linear_saved(b, l);
   add_forward(b, op);
   if (l->bias && b->passes->framework->separate_bias)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce) {
-    copy_rows_forward(b, activation_bytes(b));
-    build_forward_sum(b, "sum rows", activation_bytes(b));
+    copy_rows_forward(b, build_activation_bytes(b));
+    build_forward_sum(b, "sum rows", build_activation_bytes(b));
   }
 }
 
@@ -427,7 +321,7 @@ static void accumulate(Build *b, const Linear *l, Op *product)
 
 static void linear_backward(Build *b, const Linear *l)
 {
-  gboolean overlaps = !b->frozen, early = travels_narrow(b, l); /* overlaps: with its weights' gradient */
+  gboolean overlaps = !b->frozen, early = linear_travels_narrow(b, l); /* overlaps: with its weights' gradient */
   Op weight_gradient = product(b, l, PASS_WEIGHT, l->in, l->out, l->rows);
 
   /* reversed: what is added last runs first */
@@ -436,27 +330,27 @@ static void linear_backward(Build *b, const Linear *l)
     add_backward(b, stream("bias gradient", PASS_WEIGHT, l->rows * l->out * l->batch * b->bytes, 1));
   add_backward(b, weight_gradient);
   if (l->split == LINEAR_COLUMN && !l->no_gather) {
-    build_backward_sum(b, "sum input gradient", activation_bytes(b), overlaps);
-    copy_rows_backward(b, activation_bytes(b), PASS_INPUT);
+    build_backward_sum(b, "sum input gradient", build_activation_bytes(b), overlaps);
+    copy_rows_backward(b, build_activation_bytes(b), PASS_INPUT);
   }
   if (!l->leaf)
     add_backward(b, product(b, l, PASS_INPUT, l->rows, l->in, l->out));
-  if (!gathers_gradient(b, l) || !early)
+  if (!linear_gathers_gradient(b, l) || !early)
     cast_backward(b, l);
-  if (gathers_input(b, l)) {
+  if (linear_gathers_input(b, l)) {
     transpose_gathered(b, l, l->in, PASS_WEIGHT);
-    copy_rows_backward(b, gathered_bytes(b, l), PASS_WEIGHT);
-    build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT,
+    copy_rows_backward(b, linear_gathered_bytes(b, l), PASS_WEIGHT);
+    build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, linear_gathered_bytes(b, l), PASS_WEIGHT,
                               overlaps);
   }
-  if (gathers_gradient(b, l)) {
+  if (linear_gathers_gradient(b, l)) {
     transpose_gathered(b, l, l->out, PASS_INPUT);
-    copy_rows_backward(b, gathered_gradient_bytes(b, l), PASS_INPUT);
-    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, gathered_gradient_bytes(b, l),
+    copy_rows_backward(b, linear_gathered_gradient_bytes(b, l), PASS_INPUT);
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, linear_gathered_gradient_bytes(b, l),
                               PASS_INPUT, FALSE);
     if (early)
       cast_backward(b, l);
-    if (meets_for_scale(b, l))
+    if (linear_meets_for_scale(b, l))
       build_backward_collective(b, "largest value", COLLECTIVE_ALL_REDUCE, SCALE_BYTES, PASS_INPUT, FALSE);
   }
 }
@@ -471,7 +365,7 @@ void build_linear(Build *b, const Linear *l)
   linear_forward(b, l);
   linear_backward(b, l);
   b->work->gradient_bytes += made;
-  b->work->deferred_bytes += (needed ? input_saved(b, l) : 0) + (b->frozen ? 0 : made);
+  b->work->deferred_bytes += (needed ? linear_saved(b, l) : 0) + (b->frozen ? 0 : made);
   add_matrices(b, l);
   if (l->bias)
     build_params(b, l->out * l->batch);
@@ -528,17 +422,17 @@ void build_entry(Build *b)
   gboolean sp = b->passes->sequence_parallel;
 
   if (sp)
-    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, activation_bytes(b));
-  build_backward_sum(b, "sum input gradient", activation_bytes(b), FALSE);
+    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, build_activation_bytes(b));
+  build_backward_sum(b, "sum input gradient", build_activation_bytes(b), FALSE);
 }
 
 void build_exit(Build *b)
 {
   gboolean sp = b->passes->sequence_parallel;
 
-  build_forward_sum(b, "sum rows", activation_bytes(b));
+  build_forward_sum(b, "sum rows", build_activation_bytes(b));
   if (sp)
-    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_INPUT,
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, build_activation_bytes(b), PASS_INPUT,
                               FALSE);
 }
 

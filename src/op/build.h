@@ -56,6 +56,12 @@ typedef struct {
   double parts[4];    /* widths of matrices beside each other in `out`, of which Muon takes each for itself; 0: none */
 } Linear;
 
+/* Of a micro-batch's hidden values on a context-parallel rank. */
+static inline double build_activation_bytes(const Build *b)
+{
+  return b->tokens * b->hidden * b->bytes;
+}
+
 /* What a pass of tdp-run holds for a while, in place of all that was noted of it; behind all else of a layer
  * (scratch.c). */
 void build_scratch(Build *b);

@@ -1,0 +1,45 @@
+/*
+ * What products with weights cast, send and keep in 8 and 4 bits (fp8.h), bytes of this rank.
+ */
+#ifndef TDP_OP_NARROW_H
+#define TDP_OP_NARROW_H
+
+#include "op/build.h"
+
+/* Whether a product runs in 8 or 4 bits. */
+gboolean linear_narrow(const Build *b, const Linear *l);
+
+/* Whether its experts are products one after the other. */
+gboolean linear_looped(const Build *b, const Linear *l);
+
+/* Whether ranks gather what a product reads, forward, and of its output's gradient. */
+gboolean linear_gathers_input(const Build *b, const Linear *l);
+gboolean linear_gathers_gradient(const Build *b, const Linear *l);
+
+/* Whether rows that ranks gather for a product travel in 8 or 4 bits, cast before; and have their columns made behind
+ * it. */
+gboolean linear_travels_narrow(const Build *b, const Linear *l);
+gboolean linear_transposes(const Build *b, const Linear *l);
+
+/* Of rows that are gathered for a product; of gradients of its outputs, which both backward products read: with scales
+ * of blocks their rows and columns travel apart. */
+double linear_gathered_bytes(const Build *b, const Linear *l);
+double linear_gathered_gradient_bytes(const Build *b, const Linear *l);
+
+/* Read and written where a product's input is cast, and its weights if every pass does, 0: nothing is; where its
+ * output's gradient is, of narrow ones; where gradients are scaled behind products. */
+double linear_cast_bytes(const Build *b, const Linear *l);
+double linear_cast_gradient_bytes(const Build *b, const Linear *l);
+double linear_rescale_bytes(const Build *b, const Linear *l);
+
+/* Kernels of a cast: of the experts of a rank, that of each one but with scales of earlier steps (Transformer Engine's
+ * multi_tensor_quantize_impl, pytorch/csrc/extensions/cast.cpp). */
+double linear_cast_kernels(const Build *b, const Linear *l);
+
+/* Whether the scale of a tensor whose rows lie on several ranks is by the largest value of all. */
+gboolean linear_meets_for_scale(const Build *b, const Linear *l);
+
+/* Of a product's input, kept for the gradient of its weights. */
+double linear_saved(const Build *b, const Linear *l);
+
+#endif
