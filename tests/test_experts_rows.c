@@ -84,7 +84,7 @@ START_TEST(permuted_at_measured_rates)
     ck_assert_double_eq(named_memory_s(d, "sort back", backward, spread, 0, 0), s);
   }
   ck_assert_double_eq(named_memory_s(d, "combine", FALSE, spread, 0, 0),
-                      named_memory_s(d, "norm", FALSE, spread, 0, 0));
+                      named_memory_s(d, "residual", FALSE, spread, 0, 0));
 }
 END_TEST
 

@@ -73,7 +73,7 @@ static double kernel_s(const Op *op, const PassLayout *passes, const Cluster *cl
     attention = attention_work(op, passes);
     return attention_s(device, &attention);
   case OP_MEMORY:
-    return named_memory_s(device, op->name, op->pass != PASS_FORWARD, op->memory.bytes, op->memory.kernels,
+    return named_memory_s(device, op_kernel(op), op->pass != PASS_FORWARD, op->memory.bytes, op->memory.kernels,
                           op->flops);
   default:
     return exchange_kernel_s(op, cluster, collective_cost(cluster, op->collective.what, op->collective.bytes,
@@ -106,7 +106,7 @@ double op_crowding(const Op *op, const Cluster *cluster)
   case OP_ATTENTION:
     return kernels->attention_crowding;
   case OP_MEMORY:
-    return memory_crowding(kernels, op->name, op->pass != PASS_FORWARD);
+    return memory_crowding(kernels, op_kernel(op), op->pass != PASS_FORWARD);
   default:
     return 1;
   }

@@ -81,7 +81,7 @@ typedef struct {
  * CPU, those whose arithmetic takes longer than their bytes. Short products
  * inside of it may take time besides. */
 typedef struct {
-  char *name;       /* of the op, or the last words of its name: "norm" */
+  char *name;       /* of the op's kernel (op_kernel), or its last words: "norm" */
   gsize name_length; /* which whoever sets the name sets */
   gboolean backward;
   double fraction;  /* of memory bandwidth; above 1 where caches reuse */

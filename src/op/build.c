@@ -411,6 +411,7 @@ void build_stream(Build *b, const Stream *s)
 
   forward.memory.operations = s->forward_operations;
   backward.memory.operations = s->backward_operations;
+  forward.memory.kernel = backward.memory.kernel = s->kernel;
   forward.saved_bytes = s->saved;
   add_forward(b, forward);
   if (s->backward_bytes > 0)
@@ -436,6 +437,12 @@ void build_exit(Build *b)
                               FALSE);
 }
 
+/* What runs a norm: a kernel of one's own, torch.compile's, or one a step. */
+static const char *norm_kernel(const Build *b, gboolean one)
+{
+  return !one ? "norm in steps" : b->passes->framework->compiled_norms ? "compiled norm" : NULL;
+}
+
 void build_norm(Build *b, const char *name)
 {
   double elements = b->rows * b->hidden;
@@ -446,7 +453,7 @@ void build_norm(Build *b, const char *name)
   gboolean one = b->model->norm != NORM_RMSNORM || b->passes->framework->fused_rms_norm;
   b->redone |= 1u << MODULE_LAYERNORM;
   build_stream(b, &(Stream) {
-    .name = name,
+    .name = name, .kernel = norm_kernel(b, one),
     .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
     .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
     .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,

@@ -90,6 +90,7 @@ typedef struct {
   double forward_operations, backward_operations; /* of the host; 0 = kernels */
   double saved;
   gboolean weights; /* the backward is a weight gradient */
+  const char *kernel; /* Op's */
 } Stream;
 
 /* The same of blocks: `blocks` of them of side `side` are computed (of scores), or stand in the left factor; `inner`

@@ -59,7 +59,10 @@ typedef struct {
       gboolean causal, dropout;
       DType dtype;
     } attention;
-    struct { double bytes, kernels, operations; } memory; /* operations: of the host, 0 = its kernels */
+    struct {
+      double bytes, kernels, operations; /* operations: of the host, 0 = its kernels */
+      const char *kernel;                /* that files know the rate of; NULL = the op's name */
+    } memory;
     struct {
       Collective what;
       double bytes;
@@ -73,6 +76,12 @@ typedef struct {
   double flops;       /* of matrix units */
   double saved_bytes; /* kept from this forward op for the backward pass */
 } Op;
+
+/* What files call the kernel of an op that memory bounds. */
+static inline const char *op_kernel(const Op *op)
+{
+  return op->memory.kernel ? op->memory.kernel : op->name;
+}
 
 /* Works are the same whether or not tensor-parallel communication overlaps. */
 static inline gboolean op_is_async(const Op *op, const PassLayout *passes)

@@ -86,6 +86,7 @@ static const JsonField fields[] = {
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
   { "fused_rms_norm", JSON_BOOL, FIELD(fused_rms_norm) },
+  { "compiled_norms", JSON_BOOL, FIELD(compiled_norms) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "separate_bias", JSON_BOOL, FIELD(separate_bias) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
@@ -166,7 +167,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
-                                             "muon_gram", "muon_by_bucket", "fp8_library", NULL };
+                                             "muon_gram", "muon_by_bucket", "fp8_library",
+                                             "compiled_norms", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -137,6 +137,7 @@ typedef struct {
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
   gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
+  gboolean compiled_norms;    /* which torch.compile makes */
   gboolean fused_rope;
   gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
