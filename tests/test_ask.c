@@ -50,6 +50,40 @@ START_TEST(estimates_are_those_of_the_plan)
 }
 END_TEST
 
+/* JSON has a front's values in the units that its keys name, whatever people see. */
+START_TEST(fronts_are_in_the_units_of_their_keys)
+{
+  static const struct { const char *name; double unit; } objective[] = {
+    { "time", 1 }, { "memory", 1024.0 * 1024 * 1024 }, { "energy", 3.6e6 }, { "gpu-hours", 1 }, { "tokens-per-gpu", 1 },
+  };
+  g_autoptr(Model) model = fixture_known_model("tiny");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 2);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1, .objective = &objectives[0] };
+  const Asked asked = { model, cluster, &options };
+
+  base.gpus = 2;
+  for (gsize i = 1; i < G_N_ELEMENTS(objective); i++) {
+    options.second = objective_find(objective[i].name);
+    g_autoptr(Answer) front = answer_front(&asked, 2);
+    g_autoptr(GString) text = g_string_new(NULL);
+    JsonWriter w;
+    json_writer_init(&w, text);
+    json_open(&w, NULL, '{');
+    answer_write(front, &w, "front");
+    json_close(&w, '}');
+    g_autoptr(JsonDoc) doc = json_parse(text->str, text->len, "front", NULL);
+    const cJSON *row = json_get(json_get(json_root(doc), "front"), "rows")->child;
+    for (int n = 0; n < answer_rows(front); n++, row = row->next) {
+      ck_assert_double_eq(json_get(row, "step_s")->valuedouble, answer_value(front, n, 0));
+      ck_assert_double_eq_tol(json_get(row, options.second->key)->valuedouble / objective[i].unit,
+                              answer_value(front, n, 1), 1e-9 * answer_value(front, n, 1));
+    }
+  }
+}
+END_TEST
+
 /* Each question that names a plan, and fronts, have them. */
 START_TEST(all_that_name_plans_have_them)
 {
@@ -268,4 +302,5 @@ END_TEST
 
 TEST_LOOPS("ask", { plans_by_their_draws, 1 }, { what_is_free_is_not_held, 1 },
            { graphs_are_named_where_they_are_legal, 1 }, { schedules_are_bounded, 2 },
-           { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })
+           { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 },
+           { fronts_are_in_the_units_of_their_keys, 1 }, { gains_are_bounded, 4 })

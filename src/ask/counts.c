@@ -102,7 +102,8 @@ Answer *answer_front(const Asked *q, int from)
 {
   const Objective *first = q->options->objective, *second = q->options->second;
   const AnswerColumn columns[] = {
-    { first->key, first->title, CELL_REAL }, { second->key, second->title, CELL_REAL }, INTERVAL_COLUMNS, FIT_COLUMN,
+    { first->key, first->title, CELL_REAL, objective_unit(first) },
+    { second->key, second->title, CELL_REAL, objective_unit(second) }, INTERVAL_COLUMNS, FIT_COLUMN,
     { "gpus", "GPUs", CELL_INT }, { "plan", "<plan", CELL_TEXT },
   };
   g_autoptr(GArray) all = gather_fronts(q, from);

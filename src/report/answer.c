@@ -140,7 +140,7 @@ static void write_cell(const Cell *cell, const AnswerColumn *column, JsonWriter 
   else if (column->kind == CELL_INT)
     json_put_int(w, column->key, (gint64)cell->value);
   else
-    json_put_real(w, column->key, cell->value);
+    json_put_real(w, column->key, column->unit > 0 ? cell->value * column->unit : cell->value);
 }
 
 void answer_write(const Answer *a, JsonWriter *w, const char *key)

@@ -16,6 +16,7 @@ typedef struct {
                         shares; NULL = not in it */
   const char *title; /* for people; "<" first = to the left; NULL = not for them */
   CellKind kind;
+  double unit; /* what JSON has for 1, where people see another unit than the key's; 0 = likewise 1 */
 } AnswerColumn;
 
 typedef struct {

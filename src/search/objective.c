@@ -84,6 +84,11 @@ double objective_shown(const Objective *o, double value)
   return o->shown > 0 ? value * o->shown : -o->shown / value;
 }
 
+double objective_unit(const Objective *o)
+{
+  return o->shown > 0 ? 1 / o->shown : 1;
+}
+
 gboolean objective_check(const Objective *o, const Cluster *cluster, GError **error)
 {
   if (o->value == money_of && cluster->usd_per_device_hour <= 0)

@@ -35,6 +35,9 @@ char *objective_meant(const char *name);
 
 double objective_shown(const Objective *objective, double value);
 
+/* What one of the unit that people see is in the unit of the key. */
+double objective_unit(const Objective *objective);
+
 /* Whether the cluster says what the objective needs: TDP_ERROR_INPUT. */
 gboolean objective_check(const Objective *objective, const Cluster *cluster, GError **error);
 
