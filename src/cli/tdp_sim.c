@@ -266,6 +266,10 @@ static gboolean write_report(const char *path, const Subject *s, GError **error)
   g_autoptr(Page) page = page_new(title, label);
 
   page_answer(page, &s->result);
+  if (s->draws.count > 0) {
+    g_autofree char *draws = report_draws(&s->draws, s->result.metrics.iteration_s);
+    page_text(page, "Steps as drawn", draws);
+  }
   page_step(page, &s->result, s->trace);
   if (s->ranks)
     page_text(page, "Ranks", s->ranks);

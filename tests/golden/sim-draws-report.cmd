@@ -1,0 +1,1 @@
+tdp-sim --model gpt3 --cluster dgx --plan gpt3-128 --draws 20 --straggler 3=1.2 --report $TMP/x.md >$TMP/out; grep drawn $TMP/out >$TMP/a; grep "steps drawn" $TMP/x.md | diff $TMP/a - && sed -n "/^## Steps as drawn/,/^## The step/p" $TMP/x.md
