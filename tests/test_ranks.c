@@ -1,16 +1,23 @@
 #include "main.h"
+
+#include "cost/slowest.h"
 #include "planned.h"
 #include "sim/ranks.h"
 #include "sim/simulate.h"
 
 #include <math.h>
 
-static void setup(Planned *f, int tp, int dp, int pp)
+static void setup_of(Planned *f, Model *model, const char *framework, int tp, int dp, int pp)
 {
-  planned_init(f, fixture_model(12, 1536, 12, 64, 512), fixture_cluster("dgx", 8), "torchtitan");
+  planned_init(f, model, fixture_cluster("dgx", 8), framework);
   planned_divide(f, tp, pp, dp);
   f->plan.global_batch = 8 * dp;
   f->plan.schedule = schedule_find("1f1b");
+}
+
+static void setup(Planned *f, int tp, int dp, int pp)
+{
+  setup_of(f, fixture_model(12, 1536, 12, 64, 512), "torchtitan", tp, dp, pp);
 }
 
 static void check_near(double found, double expected)
@@ -118,6 +125,13 @@ START_TEST(refuses_what_it_cannot_do)
 }
 END_TEST
 
+/* Hosts that launch as fast as devices compute. */
+static void hide_nothing(Planned *f)
+{
+  for (guint i = 0; i < f->program->segments->len; i++)
+    g_array_index(f->program->segments, Segment, i).slack_s = 0;
+}
+
 /* A straggler of factor k without tensor parallelism or pipeline: its passes
  * take k times as long, everybody ends when it does. */
 START_TEST(straggler_by_hand)
@@ -128,6 +142,7 @@ START_TEST(straggler_by_hand)
   setup(&f, 1, 4, 1);
   f.plan.overlap.gradients = FALSE;
   planned_build(&f);
+  hide_nothing(&f);
   g_autoptr(RankRun) alike = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
   g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, &straggler, 1);
   check_near(run->pass_s[3], 1.5 * alike->pass_s[3]);
@@ -139,6 +154,35 @@ START_TEST(straggler_by_hand)
       optimizer = g_array_index(f.program->segments, Segment, g_array_index(f.program->tasks, Task, i).segment).seconds;
   check_near(run->end_s - alike->end_s, 0.5 * (alike->pass_s[3] + optimizer));
   planned_clear(&f);
+}
+END_TEST
+
+/* Passes of a rank of four, of a model that its host launches slower than devices compute; all of them priced `behind`
+ * times as long, or one of them a straggler. */
+static double launched_s(double behind, double straggling)
+{
+  const Straggler straggler = { 2, straggling };
+  Planned f;
+
+  setup_of(&f, fixture_model(12, 1536, 12, 64, 512), "megatron-core-2026", 1, 4, 1);
+  f.plan.overlap.gradients = FALSE;
+  f.cluster->device.rate_spread = (behind - 1) / expected_largest(4);
+  planned_build(&f);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, &straggler, 1);
+  double seconds = run->pass_s[2];
+  planned_clear(&f);
+  return seconds;
+}
+
+/* A device whose host is behind computes slower in the time that it would stand still: its passes take what they take where
+ * all devices are priced that much slower. */
+START_TEST(hosts_hide_stragglers)
+{
+  static const double factors[] = { 1.02, 1.3, 2, 4, 16 };
+  double slower = launched_s(factors[_i], 1);
+
+  ck_assert_double_eq_tol(launched_s(1, factors[_i]) / slower, 1, 0.02);
+  ck_assert_double_lt(slower, 0.99 * factors[_i] * launched_s(1, 1));
 }
 END_TEST
 
@@ -234,5 +278,6 @@ START_TEST(same_bytes_again)
 }
 END_TEST
 
-TEST_MAIN("ranks", full_is_folded, straggler_by_hand, straggler_slows_its_group, uneven_placement,
-          context_ranks_are_replicas, same_bytes_again, refuses_what_it_cannot_do)
+TEST_LOOPS("ranks", { full_is_folded, 1 }, { straggler_by_hand, 1 }, { hosts_hide_stragglers, 5 },
+           { straggler_slows_its_group, 1 }, { uneven_placement, 1 }, { context_ranks_are_replicas, 1 },
+           { same_bytes_again, 1 }, { refuses_what_it_cannot_do, 1 })

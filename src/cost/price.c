@@ -277,6 +277,7 @@ static void finish(Lanes *l)
   lay_exchange(l);
   p->seconds = l->compute_end;
   p->idle_s = MAX(0, issued_s(l) - p->seconds);
+  p->slack_s = l->waits ? 0 : p->idle_s;
   p->compute_s += p->idle_s;
   p->seconds += p->idle_s;
 }

@@ -23,6 +23,7 @@ typedef struct {
   double flops;
   double idle_s;    /* of compute_s, what the device stands still for the host */
   double host_s;    /* that the host takes to issue it */
+  double slack_s;   /* of idle_s, what a slower device would compute in: none where the host waits for it */
 } PassPrice;
 
 /* An op as a pass runs it. */

@@ -82,6 +82,7 @@ static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
     a.pass[i].flops -= b->pass[i].flops;
     a.pass[i].idle_s -= b->pass[i].idle_s;
     a.pass[i].host_s -= b->pass[i].host_s;
+    a.pass[i].slack_s -= b->pass[i].slack_s;
   }
   a.params -= b->params;
   a.optimizer[0].state_bytes -= b->optimizer[0].state_bytes;
@@ -244,6 +245,7 @@ static void add_price(Segment *s, int layer, const LayerPrice *priced, Pass pass
     add_pass(s, (LayerPass) { layer, pass, price->seconds, g_array_ref(priced->ops->pass[pass]) });
   s->seconds += price->seconds;
   s->compute_s += price->compute_s;
+  s->slack_s += price->slack_s;
   s->tensor_s += price->tensor_s;
   s->crowded_s += price->crowded_s;
   s->context_s += price->context_s;

@@ -125,6 +125,7 @@ typedef struct {
   gboolean experts;      /* of a gather or reduction: the layers' experts that are apart; else all but these */
   double seconds;
   double compute_s;      /* of a pass: the part that computes; the rest is exposed communication */
+  double slack_s;        /* of compute_s, what a slower device would compute in while the host launches */
   double tensor_s;       /* of a pass: the communication inside it, hidden or not */
   double offload_s;      /* of an optimizer step: copies to the host and back */
   double context_s;      /* of a pass: what of its exposed communication is context-parallel */
@@ -147,6 +148,13 @@ typedef struct {
 
 /* What tdp-run posts to receive from each row before it is wanted; what the first stage has looked up ahead. */
 enum { RECEIVES_AHEAD = 2, LOOKUPS_AHEAD = 2 };
+
+/* What it takes longer, or shorter (negative), where the device computes 1 + `more` times as long. */
+static inline double segment_behind(const Segment *s, double more)
+{
+  double behind = (s->compute_s - s->slack_s) * more;
+  return s->slack_s > 0 ? MAX(0, behind - s->slack_s) : behind;
+}
 
 /* Activations that come, or go (negative), when a task starts, and when it ends. */
 static inline double segment_at_start(const Segment *s)

@@ -40,6 +40,7 @@ void program_time_passes(Program *p, const double *forward_s, const double *back
     double scale = (at % 2 ? backward_s : forward_s)[at / 2] / priced[at];
     segment_of(p, t)->seconds *= scale;
     segment_of(p, t)->compute_s *= scale;
+    segment_of(p, t)->slack_s *= scale;
     segment_of(p, t)->tensor_s *= scale;
     segment_of(p, t)->crowded_s *= scale;
     segment_of(p, t)->context_s *= scale;

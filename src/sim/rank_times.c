@@ -188,7 +188,7 @@ static double *compute_seconds(const RankTimes *t, const Task *task)
     for (int r = first; r < first + size; r++)
       slowest = MAX(slowest, factor[r]);
     for (int r = first; r < first + size; r++)
-      seconds[r] = s->seconds + (slowest - 1) * s->compute_s;
+      seconds[r] = s->seconds + segment_behind(s, slowest - 1);
     differs |= slowest != 1;
   }
   return differs ? g_steal_pointer(&seconds) : NULL;
