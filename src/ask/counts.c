@@ -1,6 +1,7 @@
 /* Plans on several numbers of GPUs beside each other: the best of each, and fronts. */
 #include "ask/question.h"
 
+#include "base/units.h"
 #include "report/training.h"
 
 #include <math.h>
@@ -55,8 +56,10 @@ Answer *answer_counts(const Asked *q, int from)
 
   answer_draw(a, -1, 0, 1);
   g_string_printf(a->says, "The best plan on each number of GPUs; the objective is %s.", q->options->objective->title);
-  if (q->tokens > 0)
-    g_string_append_printf(a->says, " Training is on %.4g tokens.", q->tokens);
+  if (q->tokens > 0) {
+    g_autofree char *tokens = format_count(q->tokens);
+    g_string_append_printf(a->says, " Training is on %s tokens.", tokens);
+  }
   for (int gpus = from; gpus <= q->cluster->devices && !stop_asked(q->options->stop); gpus *= 2) {
     Found f;
     gboolean found = ask_best(q->model, q->cluster, q->options, gpus, &f);

@@ -1,6 +1,8 @@
 /* Several trainings on one cluster at once: which nodes each gets. */
 #include "ask/training_run.h"
 
+#include "base/units.h"
+
 #include <math.h>
 
 #define DAY 86400.0
@@ -165,9 +167,10 @@ static void say(GString *says, const Asked *q, const Curve *curves, guint n)
     alone += run_at(&curves[i], curves[i].curve->len - 1)->summary.mean.total_s;
     used += devices_at(&curves[i], curves[i].at);
   }
-  g_string_append_printf(says, "%u trainings on %d GPUs of %s at once: the last ends after %.3g days, one after "
-                               "another on the whole cluster after %.3g. %d GPUs are left.", n, q->cluster->devices,
-                         q->cluster->name, end / DAY, alone / DAY, q->cluster->devices - used);
+  g_autofree char *together = format_seconds(end), *in_turn = format_seconds(alone);
+  g_string_append_printf(says, "%u trainings on %d GPUs of %s at once: the last ends after %s, one after "
+                               "another on the whole cluster after %s. %d GPUs are left.", n, q->cluster->devices,
+                         q->cluster->name, together, in_turn, q->cluster->devices - used);
 }
 
 static void answer(Answer *a, const Asked *q, Curve *curves, guint n)

@@ -7,7 +7,6 @@
 
 #include <math.h>
 
-#define HOUR 3600.0
 #define CANDIDATES 24    /* plans of the whole cluster that are cut down to fewer nodes */
 #define BATCH_OFF 0.1    /* that a step may have fewer or more sequences than were asked for */
 #define REPLICAS_OFF 8   /* of so many pipelines, one may idle for the others to be dealt what the plan needs */
@@ -178,9 +177,10 @@ static void say(GString *says, const Asked *q, const SearchResult *found)
 
   g_string_printf(says, "%s on %d nodes of %s, of which %.2g are away on average", q->model->name, q->cluster->nodes,
                   q->cluster->name, away);
-  if (away > 0)
-    g_string_append_printf(says, ": one breaks every %.3g hours and is away for %.3g", repair_s / away / HOUR,
-                           repair_s / HOUR);
+  if (away > 0) {
+    g_autofree char *between = format_seconds(repair_s / away), *gone = format_seconds(repair_s);
+    g_string_append_printf(says, ": one breaks every %s and is away for %s", between, gone);
+  }
   g_string_append_printf(says, ". Columns say how many tokens a second are lost of the whole cluster's: the same plan "
                                "has fewer replicas, the best one is another of the %u best of the whole cluster.",
                          found->best->len);
