@@ -244,6 +244,26 @@ START_TEST(explanation_by_hand)
 }
 END_TEST
 
+/* All that a step is spent on is named, and nothing that only rounding left. */
+START_TEST(all_of_the_step_is_named)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 8, FALSE });
+  Metrics *m = &r.result.metrics;
+  const double step_s = m->iteration_s;
+
+  *m = (Metrics) { .iteration_s = step_s, .compute_s = 0.5 * step_s, .tensor_comm_s = 1e-17 * step_s,
+                   .expert_comm_s = 0.04 * step_s, .data_comm_s = 0.03 * step_s, .idle_s = 0.1 * step_s,
+                   .pipeline_comm_s = 0.01 * step_s, .offload_s = 0.2 * step_s, .optimizer_s = 0.12 * step_s };
+  g_autofree char *why = report_explain(&r.result, r.trace), *summary = report_summary(&r.result);
+  ck_assert_ptr_nonnull(strstr(why, "computes 50.0 %, waits for communication of tensor, context and expert parallelism "
+                                    "4.0 %, of data parallelism 3.0 %, for other stages 11.0 %, for copies to and from "
+                                    "the host 20.0 %; the optimizer takes 12.0 %.\n"));
+  ck_assert_ptr_null(strstr(summary, "tensor parallel"));
+  ck_assert_ptr_nonnull(strstr(summary, "expert parallel"));
+  run_clear(&r);
+}
+END_TEST
+
 /* Text without a terminal's escapes. */
 static char *without_colors(const char *text)
 {
@@ -553,7 +573,8 @@ END_TEST
 
 TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step, json_has_every_stage,
           what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper,
-          further_chunks_are_small, pairs_are_one_box, explanation_by_hand, comparison_has_a_panel_a_plan,
+          further_chunks_are_small, pairs_are_one_box, explanation_by_hand, all_of_the_step_is_named,
+          comparison_has_a_panel_a_plan,
           timeline_keeps_to_its_columns, colors_change_no_letter,
           memory_is_drawn_as_high_as_it_is, collectives_are_counted_by_hand, norm_is_of_all_stages, one_device_does_not_communicate,
           csv_has_a_line_a_span, plots_are_drawn, plots_of_long_steps_stay_small, folder_that_cannot_be_made,

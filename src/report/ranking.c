@@ -164,13 +164,17 @@ char *report_bottleneck(const Result *r)
 {
   const Metrics *m = &r->metrics;
   g_autofree char *step = format_seconds(m->iteration_s);
+  GString *s = g_string_new(NULL);
 
-  return g_strdup_printf("Of each step of %s the busiest stage computes %.1f %%, waits for communication of "
-                         "tensor, context and expert parallelism %.1f %%, of data parallelism %.1f %%, for other "
-                         "stages %.1f %%.\n",
-                         step, 100 * m->compute_s / m->iteration_s, 100 * tensor(m) / m->iteration_s,
-                         100 * m->data_comm_s / m->iteration_s,
+  g_string_append_printf(s, "Of each step of %s the busiest stage computes %.1f %%, waits for communication of "
+                            "tensor, context and expert parallelism %.1f %%, of data parallelism %.1f %%, for other "
+                            "stages %.1f %%", step, 100 * m->compute_s / m->iteration_s,
+                         100 * tensor(m) / m->iteration_s, 100 * m->data_comm_s / m->iteration_s,
                          100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
+  if (m->offload_s > 0)
+    g_string_append_printf(s, ", for copies to and from the host %.1f %%", 100 * m->offload_s / m->iteration_s);
+  g_string_append_printf(s, "; the optimizer takes %.1f %%.\n", 100 * m->optimizer_s / m->iteration_s);
+  return g_string_free(s, FALSE);
 }
 
 /* Which stages compute longest and least. */

@@ -3,6 +3,10 @@
 
 #include "base/units.h"
 
+#include <math.h>
+
+#define ROUNDING 1e-12 /* of a total: what subtractions leave of nothing */
+
 typedef struct {
   const char *name;
   double value;
@@ -165,7 +169,7 @@ static Table *shares(const Line *lines, int n, double total, char *(*format)(dou
   Table *table = table_new("<||");
 
   for (int i = 0; i < n; i++)
-    if (lines[i].value != 0) {
+    if (fabs(lines[i].value) > ROUNDING * fabs(total)) {
       table_add(table, "%s", lines[i].name);
       table_take(table, format(lines[i].value));
       table_add(table, "%.1f %%", total > 0 ? 100 * lines[i].value / total : 0);
