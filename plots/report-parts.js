@@ -54,8 +54,8 @@ function seconds(value, unit) {
 function bytes(value) {
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];
   let i = 0;
-  for (; value >= 1024 && i < names.length - 1; i++) value /= 1024;
-  return rounded(value, 3) + " " + names[i];
+  for (; Math.round(value) >= 1024 && i < names.length - 1; i++) value /= 1024;
+  return rounded(value, value < 1000 ? 3 : 4) + " " + names[i];
 }
 
 /* Round steps of an axis, at most so many. */

@@ -28,6 +28,16 @@ for page in "$work"/*.html; do
   if [ "$size" -le 3145728 ]; then echo "ok $name-size"; else echo "not ok $name-size: $size bytes"; fi
 done
 
+# Sizes in the page's pictures are those of its tables: what the program's reports say of these bytes.
+if node=$(command -v node); then
+  sizes=$("$node" -e "$(cat plots/report-parts.js); console.log([1002 * 2 ** 20, 1023.4 * 2 ** 30, 1023.6 * 2 ** 20, 71.25 * 2 ** 30,
+    999.4 * 1024, 512, 1023].map(bytes).join(', '))")
+  expected='1002 MiB, 1023 GiB, 1 GiB, 71.2 GiB, 999 KiB, 512 B, 1023 B'
+  if [ "$sizes" = "$expected" ]; then echo "ok page-sizes"; else echo "not ok page-sizes: $sizes, expected $expected"; fi
+else
+  echo "skip page-sizes: node is not installed"
+fi
+
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
   echo "skip page-browser: chromium is not installed"
   exit
