@@ -47,6 +47,10 @@ function memoryLimits(row) {
   return row.peak_bytes > 0.25 * row.capacity_bytes ? limits : [];
 }
 
+function memoryRooms(row) {
+  return [row.capacity_bytes, row.usable_bytes];
+}
+
 function memoryOver(section, index, node, width) {
   const row = section.rows[index], limits = memoryLimits(row);
   const most = 1.06 * Math.max(row.peak_bytes, ...limits.map(limit => limit[0]));
@@ -81,8 +85,10 @@ function memoryOver(section, index, node, width) {
 
 function memoryPeaks(section, node, width) {
   const first = section.rows[section.fullest], limits = memoryLimits(first);
-  const most = 1.06 * Math.max(...section.rows.map(row => row.peak_bytes), ...limits.map(limit => limit[0]));
-  const { w, y } = memoryFrame(node, 180, most, limits, width), each = (w - LABEL_WIDTH) / section.rows.length;
+  const own = limits.length > 0 && section.rows.some(row => row.capacity_bytes !== first.capacity_bytes);
+  const rooms = (own ? section.rows : [first]).flatMap(row => limits.map((limit, i) => memoryRooms(row)[i]));
+  const most = 1.06 * Math.max(...section.rows.map(row => row.peak_bytes), ...rooms);
+  const { w, y } = memoryFrame(node, 180, most, own ? [] : limits, width), each = (w - LABEL_WIDTH) / section.rows.length;
   section.rows.forEach((row, i) => {
     let sum = 0;
     row.parts.forEach((value, part) => {
@@ -90,6 +96,9 @@ function memoryPeaks(section, node, width) {
         height: y(sum) - y(sum + value), fill: section.parts[part].color }));
       sum += value;
     });
+    if (own) /* stages on devices of several sizes: each with its own limits */
+      memoryRooms(row).slice(0, limits.length).forEach(room => node.append(svg("line", { x1: LABEL_WIDTH + i * each,
+        x2: LABEL_WIDTH + (i + 1) * each, y1: y(room), y2: y(room), class: "limit" })));
     if (each > 22 || i % Math.ceil(30 / each) === 0)
       node.append(svg("text", { x: LABEL_WIDTH + (i + 0.5) * each, y: 176, "text-anchor": "middle", class: "soft" },
         row.name.replace("stage ", "")));

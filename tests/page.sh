@@ -34,6 +34,16 @@ if node=$(command -v node); then
     999.4 * 1024, 512, 1023].map(bytes).join(', '))")
   expected='1002 MiB, 1023 GiB, 1 GiB, 71.2 GiB, 999 KiB, 512 B, 1023 B'
   if [ "$sizes" = "$expected" ]; then echo "ok page-sizes"; else echo "not ok page-sizes: $sizes, expected $expected"; fi
+  for plan in 'gpt-neox-20b a100-v100-mixed mixed-nodes' 'gpt3 dgx-h100 gpt3-128'; do
+    # shellcheck disable=SC2086 # three words
+    set -- $plan
+    tdp-sim --model "$1" --cluster "$2" --plan "$3" --report "$work/limits.html" >/dev/null ||
+      echo "not ok page-limits: tdp-sim --report"
+    limits=$("$node" -e "$(cat plots/report-parts.js plots/report-charts.js tests/page-limits.js)" "$work/limits.html")
+    if [ "$(echo "$limits" | tr ' ' '\n' | sort -u)" = 1.000 ]; then echo "ok page-limits-$3"
+    else echo "not ok page-limits-$3: limits are at $limits of stages' devices"; fi
+  done
+  rm "$work/limits.html"
 else
   echo "skip page-sizes: node is not installed"
 fi
