@@ -79,6 +79,8 @@ START_TEST(hostile_texts_stay_texts)
   ck_assert_str_eq(rows->child->next->child->valuestring, HOSTILE);
   ck_assert_str_eq(json_get(sections->child->next, "text")->valuestring, HOSTILE);
   ck_assert_ptr_nonnull(strstr(markdown, "a\\|b |"));
+  for (const char *c = markdown; c < strstr(markdown, "## text"); c++)
+    ck_assert_msg(*c != '<' || c[-1] == '\\', "%s", c);
   ck_assert_ptr_nonnull(strstr(markdown, "\n````\n"));
 }
 END_TEST

@@ -5,6 +5,16 @@
 
 #include <string.h>
 
+/* As it stands, whatever of it Markdown has a meaning for. */
+static void append_plain(GString *markdown, const char *text)
+{
+  for (const char *c = text; *c; c++)
+    if (strchr("|\\<*_`[", *c))
+      g_string_append_printf(markdown, "\\%c", *c);
+    else
+      g_string_append_c(markdown, *c);
+}
+
 Page *page_new(const char *title, const char *subtitle)
 {
   Page *page = g_new0(Page, 1);
@@ -19,7 +29,11 @@ Page *page_new(const char *title, const char *subtitle)
   json_put_string(&page->writer, "title", page->title);
   json_put_string(&page->writer, "subtitle", page->subtitle);
   json_open(&page->writer, "sections", '[');
-  g_string_append_printf(page->markdown, "# %s\n\n%s\n", page->title, page->subtitle);
+  g_string_append(page->markdown, "# ");
+  append_plain(page->markdown, page->title);
+  g_string_append(page->markdown, "\n\n");
+  append_plain(page->markdown, page->subtitle);
+  g_string_append_c(page->markdown, '\n');
   return page;
 }
 
@@ -39,7 +53,9 @@ void page_begin(Page *page, const char *kind, const char *heading)
   json_open(&page->writer, NULL, '{');
   json_put_string(&page->writer, "kind", kind);
   json_put_string(&page->writer, "heading", heading);
-  g_string_append_printf(page->markdown, "\n## %s\n\n", heading);
+  g_string_append(page->markdown, "\n## ");
+  append_plain(page->markdown, heading);
+  g_string_append(page->markdown, "\n\n");
 }
 
 void page_end(Page *page)
@@ -85,25 +101,16 @@ void page_command(Page *page, const char *heading, const char *command)
   page_end(page);
 }
 
-/* A cell of a Markdown table. */
-static void append_cell(GString *markdown, const char *cell)
-{
-  for (const char *c = cell; *c; c++)
-    if (strchr("|\\<*_`", *c))
-      g_string_append_printf(markdown, "\\%c", *c);
-    else
-      g_string_append_c(markdown, *c);
-  g_string_append(markdown, " |");
-}
-
 void page_markdown_table(Page *page, const Table *table)
 {
   GString *markdown = page->markdown;
 
   for (int row = -1; row < table_rows(table); row++) {
     g_string_append_c(markdown, '|');
-    for (int column = 0; column < table_columns(table); column++)
-      append_cell(markdown, table_cell(table, row, column));
+    for (int column = 0; column < table_columns(table); column++) {
+      append_plain(markdown, table_cell(table, row, column));
+      g_string_append(markdown, " |");
+    }
     g_string_append_c(markdown, '\n');
     if (row >= 0)
       continue;
@@ -132,8 +139,10 @@ void page_open_table(Page *page, const char *heading, const char *says, const Ta
     json_close(w, ']');
   }
   json_close(w, ']');
-  if (says)
-    g_string_append_printf(page->markdown, "%s\n\n", says);
+  if (says) {
+    append_plain(page->markdown, says);
+    g_string_append(page->markdown, "\n\n");
+  }
   page_markdown_table(page, table);
 }
 
