@@ -145,9 +145,13 @@ static const AnswerColumn plan_columns[] = {
 
 Result ask_result(const Asked *q, const Model *model, const Found *f)
 {
-  Result r = result_of_metrics(model, q->cluster, &f->plan, &f->metrics);
+  Cluster cluster = *q->cluster;
 
+  if (f->plan.gpus != cluster.devices)
+    cluster_resize(&cluster, f->plan.gpus, NULL);
+  Result r = result_of_metrics(model, &cluster, &f->plan, &f->metrics);
   result_estimate(&r, q->accuracy);
+  r.cluster = q->cluster;
   return r;
 }
 

@@ -72,8 +72,8 @@ double ask_known(const Cluster *cluster, const SearchOptions *options, const Pla
 gboolean ask_bounded(const Model *model, const Cluster *cluster, const SearchOptions *options, Found *out,
                      GArray **bounds);
 
-/* What was found for the model, or a changed one, with how far it holds; it refers to the model and what was asked
- * about. */
+/* What was found for the model, or a changed one, with how far it holds on as many devices as the plan has; it refers to
+ * the model and what was asked about. */
 Result ask_result(const Asked *asked, const Model *model, const Found *found);
 
 /* Of rows that are searches: what is said of them after a stop. */
