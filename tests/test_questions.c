@@ -139,6 +139,34 @@ START_TEST(contexts_are_the_longest)
 }
 END_TEST
 
+/* From a number of layers that halves badly, with room for each of many more. */
+START_TEST(depths_are_the_largest)
+{
+  g_autoptr(Framework) framework = fixture_framework("ddp");
+  Instance in = { .cluster = fixture_cluster("dgx", 2), .model = fixture_model(5, 1024, 16, 1024, 1000) };
+
+  in.base = plan_default(in.model, framework);
+  in.base.gpus = 2;
+  in.base.global_batch = 2;
+  in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .top = 1, .threads = 1,
+                                 .objective = &objectives[0] };
+  const Asked asked = { in.model, in.cluster, &in.options, 0, NULL };
+  for (int most = 1; most < 60; most += 1 + most / 8) {
+    int layers, step;
+    g_autoptr(Model) fits = fixture_model(most, 1024, 16, 1024, 1000);
+    tighten(fits, in.cluster, &in.base, in.options, 1e9, 64e9, 1.0001);
+    g_autoptr(Answer) a = question_find("largest-model")->answer(&asked);
+    ck_assert_int_eq(sscanf(a->says->str, "%d layers", &layers), 1);
+    ck_assert_int_eq(sscanf(strstr(a->says->str, "in steps of "), "in steps of %d", &step), 1);
+    ck_assert_int_le(layers, most);
+    ck_assert_int_gt(layers + step, most);
+    ck_assert_int_le(step, MAX(1, 2 * layers / 32));
+  }
+  model_free(in.model);
+  cluster_free(in.cluster);
+}
+END_TEST
+
 static int row_of(const Answer *a, const char *title)
 {
   int row = 0;
@@ -322,5 +350,6 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 END_TEST
 
 TEST_LOOPS("questions", { fits_where_a_search_finds, 4 }, { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
+           { depths_are_the_largest, 1 },
            { sensitivities_are_those_of_fresh_searches, 4 }, { more_memory_lets_others_in, 2 },
            { networks_end_at_slots, 2 }, { other_splits_are_found, 14 })

@@ -274,20 +274,21 @@ static gboolean grows(const Asked *q, Fits fits, int value, guint tried, Grown *
   return TRUE;
 }
 
-/* The largest value that fits: doubling from the first, then halving the step, down to `least` or to a part of the
- * value. */
+/* The largest value that fits: doubling from the first, then halving what is between it and one that is too large, down
+ * to `least` or to a part of the value. */
 static Grown climb(const Asked *q, Fits fits, int first, int least, int limit, guint tried)
 {
-  Grown g = { .step = first };
+  Grown g = { 0 };
+  int above = first; /* too large, or beyond the limit */
 
-  for (int value = first; value <= limit && grows(q, fits, value, tried, &g); value *= 2)
-    ;
-  g.step = g.most ? g.most : first;
-  while (g.step / 2 >= MAX(least, g.most / GROWTH_STEPS) && !stop_heard(q->options->stop)) {
-    g.step /= 2;
-    if (g.most + g.step <= limit)
-      grows(q, fits, g.most + g.step, tried, &g);
+  while (above <= limit && grows(q, fits, above, tried, &g))
+    above *= 2;
+  while (above - g.most > MAX(1, 2 * MAX(least, g.most / GROWTH_STEPS) - 2) && !stop_heard(q->options->stop)) {
+    int middle = g.most + (above - g.most) / 2;
+    if (middle > limit || !grows(q, fits, middle, tried, &g))
+      above = middle;
   }
+  g.step = above - g.most;
   return g;
 }
 
