@@ -193,6 +193,13 @@ static gboolean search_on_host(Planning *p, const SearchOptions *options)
   return TRUE;
 }
 
+/* Plans beyond the space have the number of one that is in it. */
+static gboolean same_plan(const Found *a, const Found *b)
+{
+  return a->index == b->index && a->plan.scope.layers == b->plan.scope.layers &&
+         a->plan.dispatch == b->plan.dispatch && a->plan.shard_group == b->plan.shard_group;
+}
+
 /* The plan that is recommended, then the others by their value. */
 static void set_results(Planning *p, int top)
 {
@@ -203,7 +210,7 @@ static void set_results(Planning *p, int top)
   p->results[p->n++] = result_of_found(p, first);
   for (guint i = 0; i < best->len && p->n < top; i++) {
     const Found *f = &g_array_index(best, Found, i);
-    if (f->index != first->index || f->plan.scope.layers != first->plan.scope.layers)
+    if (!same_plan(f, first))
       p->results[p->n++] = result_of_found(p, f);
   }
 }
