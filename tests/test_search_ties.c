@@ -1,5 +1,6 @@
 /* The first of the plans that tie with the best, against every plan of small spaces. */
 #include "main.h"
+#include "search/excluded.h"
 #include "search/ties.h"
 #include "search_instance.h"
 
@@ -46,11 +47,29 @@ static GArray *simulate_all(const Instance *in, const GArray *all)
   return metrics;
 }
 
+/* All plans with every dispatcher too, of which the space leaves out those that are never faster. */
+static void add_dispatchers(const Instance *in, GArray *all)
+{
+  guint n = in->options.fixed.value[KEY_DISPATCH] < 0 ? all->len : 0;
+
+  for (guint i = 0; i < n; i++)
+    for (int d = 0; d < DISPATCH_COUNT; d++) {
+      Plan plan = g_array_index(all, Plan, i), other = plan;
+      other.dispatch = d;
+      if (plan_experts_apart(&plan) && d != (int)plan.dispatch && in->framework->dispatch >> d & 1 &&
+          plan_check(&other, in->model, in->cluster, NULL) == RULE_NONE &&
+          !excluded_newly(&other, &plan, in->model, in->cluster))
+        g_array_append_val(all, other);
+    }
+}
+
 /* Returns whether the first of the group is another plan than the fastest. */
 static gboolean check_ties(Instance *in, double tie, GRand *rand)
 {
-  g_autoptr(GArray) all = instance_plans(in), metrics = simulate_all(in, all);
+  g_autoptr(GArray) all = instance_plans(in), metrics = NULL;
 
+  add_dispatchers(in, all);
+  metrics = simulate_all(in, all);
   tighten(in, metrics, rand);
   in->options.tie = tie;
   in->options.top = 1;
@@ -173,6 +192,27 @@ START_TEST(sets_of_modules_tie)
 }
 END_TEST
 
+/* Where the space leaves the exchange of all ranks out, as never faster than one that is a mechanism more. */
+START_TEST(plain_dispatchers_tie)
+{
+  GRand *rand = g_rand_new_with_seed(4500 + _i);
+
+  for (int i = 0; i < 4;) {
+    Instance in;
+    instance_framework_init(&in, rand, "megatron-core-2026");
+    in.options.objective = NULL;
+    in.framework->dispatch &= ~(1u << DISPATCH_GATHER);
+    in.options.fixed.value[KEY_EP] = 2;
+    in.options.fixed.value[KEY_RECOMPUTE] = RECOMPUTE_NONE;
+    in.options.fixed.value[KEY_GRAPH] = GRAPH_NONE;
+    if (model_has_experts(in.model) && ++i)
+      check_ties(&in, g_rand_double_range(rand, 0.05, 0.5), rand);
+    instance_clear(&in);
+  }
+  g_rand_free(rand);
+}
+END_TEST
+
 /* A dispatcher is a mechanism where experts are on other ranks, else it means nothing. */
 START_TEST(idle_dispatchers_do_not_count)
 {
@@ -192,4 +232,5 @@ END_TEST
 
 TEST_LOOPS("search ties", { the_most_robust_is_found, 4 }, { whole_frameworks_agree, 4 },
            { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
+           { plain_dispatchers_tie, 4, TRUE },
            { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE })

@@ -54,7 +54,7 @@ static void note_least(Search *s)
     const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
     if (bound_memory_by_order(s->model, &layout, sums) >= (1 - LEAST_SHARE) * least_need(s))
       continue;
-    Found found = search_evaluate(s, c);
+    Found found = search_evaluate(s, c, &plan);
     if (search_need(s, &found.metrics) >= least_need(s))
       continue;
     r->has_least = TRUE;
@@ -79,7 +79,7 @@ void search_note_over(Search *s)
     if (bound_time(s->model, &layout, s->cluster, sums, NULL) >= OVER_GAIN * best)
       continue;
     tries++;
-    r->over = search_evaluate(s, c);
+    r->over = search_evaluate(s, c, &plan);
     r->has_over = r->over.metrics.iteration_s < best;
   }
 }

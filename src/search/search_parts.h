@@ -98,8 +98,8 @@ void search_keep(const Search *s, const Found *found); /* if it is among the bes
 /* A simulated plan, counted and kept; FALSE if it does not fit. */
 gboolean search_settle(Search *s, const Candidate *base, const Simulation *simulated);
 
-/* A candidate's first variant, simulated out of turn. */
-Found search_evaluate(const Search *s, const Candidate *c);
+/* A candidate's first variant, or a plan like it, simulated out of turn. */
+Found search_evaluate(const Search *s, const Candidate *c, const Plan *plan);
 
 /* Picks variants that may be better, at most ROUND, each with its place among the families; one that overlaps less waits
  * for those that overlap more, and others are settled. A stop ends it: told of it the next time (`stopped`), it settles

@@ -110,10 +110,10 @@ static Found found_of(const Search *s, const Candidate *base, const Simulation *
   return f;
 }
 
-/* A candidate's first variant, simulated out of turn. */
-Found search_evaluate(const Search *s, const Candidate *c)
+/* A candidate's first variant, or a plan like it, simulated out of turn. */
+Found search_evaluate(const Search *s, const Candidate *c, const Plan *plan)
 {
-  Simulation simulation = { .plan = search_plan(s, c), .index = c->index };
+  Simulation simulation = { .plan = *plan, .index = c->index };
   g_autoptr(PriceTable) prices = price_cache_own(s->prices, &simulation.plan);
 
   simulation_complete(s->model, s->cluster, prices, &simulation);

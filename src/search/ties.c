@@ -1,5 +1,7 @@
 #include "search/ties.h"
 
+#include "search/excluded.h"
+
 #include <math.h>
 
 /* What is known of a plan's standing in the group; of a candidate, from below. */
@@ -10,6 +12,7 @@ typedef struct {
 
 typedef struct {
   Candidate candidate;
+  Plan plan; /* the candidate's, or the same with another dispatcher */
   Standing standing;
 } Tied;
 
@@ -42,16 +45,42 @@ static int by_standing(gconstpointer a, gconstpointer b)
   return order ? order : candidate_by_bound(&x->candidate, &y->candidate);
 }
 
+static void add_plan(const Search *s, const Candidate *c, const Plan *plan, const Standing *known, GArray *list)
+{
+  Tied t = { *c, *plan, standing_of(s, plan, c->memory_bytes, c->bound_s) };
+
+  t.candidate.pass.after = 0;
+  if (compare_standings(&t.standing, known) < 0)
+    g_array_append_val(list, t);
+}
+
+/* The same with dispatchers that are fewer mechanisms, which the space may have left out as never faster: its bounds
+ * hold for these, and the others stand there themselves. */
+static void add_dispatchers(const Search *s, const Candidate *c, const Plan *plan, const Standing *known, GArray *list)
+{
+  Plan other = *plan;
+
+  if (s->options->fixed.value[KEY_DISPATCH] >= 0 || !plan_experts_apart(plan))
+    return;
+  for (int i = 0; i < DISPATCH_COUNT; i++) {
+    other.dispatch = i;
+    if (plan->framework->dispatch >> i & 1 && plan_mechanisms(&other) < plan_mechanisms(plan) &&
+        plan_check(&other, s->model, s->cluster, NULL) == RULE_NONE &&
+        !excluded_newly(&other, plan, s->model, s->cluster))
+      add_plan(s, c, &other, known, list);
+  }
+}
+
 /* Of the plans that a candidate stands for, one for each set of modules, those whose bounds allow it. */
 static void add_tied(const Search *s, Candidate c, double limit_s, const Standing *known, GArray *list)
 {
   for (gboolean own = !c.behind, more = TRUE; more; own = FALSE) {
     gboolean fits = own || search_bound(s, &c);
     Plan plan = search_plan(s, &c);
-    Tied t = { c, standing_of(s, &plan, c.memory_bytes, c.bound_s) };
-    t.candidate.pass.after = 0;
-    if (fits && c.bound_s <= limit_s && compare_standings(&t.standing, known) < 0)
-      g_array_append_val(list, t);
+    if (fits && c.bound_s <= limit_s) {
+      add_plan(s, &c, &plan, known, list);
+      add_dispatchers(s, &c, &plan, known, list);
+    }
     more = c.pass.after > 0 && c.bound_s <= limit_s && !search_stops(s);
     c = more ? candidate_next(&s->store, &c) : c;
   }
@@ -75,13 +104,12 @@ static GArray *tied_candidates(const Search *s, double limit_s, const Standing *
 /* Closer bounds of a candidate; FALSE if it cannot be of the group and fit. */
 static gboolean bound_closer(const Search *s, Tied *t, double limit_s)
 {
-  Plan plan = search_plan(s, &t->candidate);
-  const Layout layout = layout_of(&plan);
+  const Layout layout = layout_of(&t->plan);
   const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
   double bytes = MAX(t->candidate.memory_bytes, bound_memory_by_order(s->model, &layout, sums));
   double step_s = MAX(t->candidate.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
 
-  t->standing = standing_of(s, &plan, bytes, step_s);
+  t->standing = standing_of(s, &t->plan, bytes, step_s);
   return step_s <= limit_s && bytes <= s->cluster->device.memory_bytes;
 }
 
@@ -103,7 +131,7 @@ void search_ties(Search *s)
       break;
     if (!bound_closer(s, t, limit_s) || compare_standings(&t->standing, &known) >= 0)
       continue;
-    Found found = search_evaluate(s, &t->candidate);
+    Found found = search_evaluate(s, &t->candidate, &t->plan);
     Standing standing = standing_of_found(s, &found);
     if (found.metrics.iteration_s > limit_s || found.metrics.peak_memory_bytes > found.metrics.capacity_bytes ||
         compare_standings(&standing, &known) >= 0)

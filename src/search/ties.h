@@ -6,8 +6,9 @@
  * most robust: the one with the fewest mechanisms that may not do what is expected of them (plan_mechanisms), of these
  * one that needs less memory where that is more than TIE_MEMORY_SAFE of what the cluster's margin leaves of the
  * device's, in steps of TIE_MEMORY_STEP, and of these the fastest. It is found by the bounds of the search, exactly:
- * candidates that these allow to come before the best known are simulated until none is left. Of plans that differ in
- * overlaps alone the one with all of them stands for the others.
+ * candidates that these allow to come before the best known are simulated until none is left. Dispatchers that the space
+ * leaves out as never faster belong to the group too. Of plans that differ in overlaps alone the one with all of them
+ * stands for the others.
  */
 #ifndef TDP_SEARCH_TIES_H
 #define TDP_SEARCH_TIES_H
