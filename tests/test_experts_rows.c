@@ -88,6 +88,25 @@ START_TEST(permuted_at_measured_rates)
 }
 END_TEST
 
+/* No device lays rows out faster without a kernel for it than with one. */
+START_TEST(kernels_are_no_slower)
+{
+  static const char *const gpus[] = { "a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm5-141gb", "b200-sxm-180gb",
+                                      "b300-sxm-288gb", "gb200-186gb", "gb300-288gb", "mi355x" };
+  const double bytes = 1e9;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(gpus); i++) {
+    Device d = { 0 };
+    ck_assert_msg(device_load(gpus[i], &d, NULL), "%s", gpus[i]);
+    ck_assert_msg(named_memory_s(&d, "permute rows", FALSE, bytes, 0, 0) <=
+                    named_memory_s(&d, "take rows", FALSE, bytes, 0, 0), "%s", gpus[i]);
+    ck_assert_msg(named_memory_s(&d, "combine", FALSE, bytes, 0, 0) <=
+                    named_memory_s(&d, "add rows", FALSE, bytes, 0, 0), "%s", gpus[i]);
+    device_clear(&d);
+  }
+}
+END_TEST
+
 /* The router's operations are all dispatchers', forward and back; kernels of DeepEP and HybridEP sort rows. */
 START_TEST(host_issues_what_dispatchers_leave)
 {
@@ -105,6 +124,11 @@ START_TEST(host_issues_what_dispatchers_leave)
     ck_assert_double_eq(named(work.forward, "dispatch")->memory.operations, cases[i].forward);
     ck_assert_double_eq(named(work.backward, "dispatch")->memory.operations, cases[i].backward);
     layer_work_clear(&work);
+    f.plan.ep = 1; /* nothing is dispatched */
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    ck_assert_double_eq(named(work.forward, "dispatch")->memory.operations, cases[0].forward);
+    layer_work_clear(&work);
+    f.plan.ep = 8;
   }
   planned_clear(&f);
 }
@@ -133,5 +157,5 @@ START_TEST(rows_are_weighed)
 }
 END_TEST
 
-TEST_MAIN("rows of experts", rows_without_a_kernel, rows_at_measured_rates, permuted_at_measured_rates,
+TEST_MAIN("rows of experts", rows_without_a_kernel, rows_at_measured_rates, permuted_at_measured_rates, kernels_are_no_slower,
           host_issues_what_dispatchers_leave, rows_are_weighed)

@@ -156,6 +156,12 @@ static gboolean is_float8(const Settings *s)
   return strstr(settings_text(s, "model.converters"), "float8") != NULL;
 }
 
+/* Since August 2026. */
+static gboolean is_nvfp4(const Settings *s)
+{
+  return strstr(settings_text(s, "model.converters"), "linear.nvfp4") != NULL;
+}
+
 /* Under the section of its converter, whose name was shorter before 0.2. */
 static void put_recipe(ConfigReading *r, JsonWriter *w)
 {
@@ -179,7 +185,7 @@ static void put_kernels(ConfigReading *r, JsonWriter *w)
 
   json_put_string(w, "recompute_granularity", recomputation(r, mode));
   json_put_string(w, "precision", is_float8(s) || strstr(converters, "linear.mx") ? "fp8"
-                                  : strstr(converters, "linear.nvfp4") ? "fp4"
+                                  : is_nvfp4(s) ? "fp4"
                                   : g_str_equal(format, "float32") ? "fp32" : "bf16");
   if (strstr(converters, "linear.mx"))
     json_put_string(w, "fp8_recipe", "mxfp8");
@@ -206,7 +212,7 @@ gboolean torchtitan_read(ConfigReading *r)
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
   put_kernels(r, &w);
-  json_put_string(&w, "framework", r->framework ? r->framework : "torchtitan");
+  json_put_string(&w, "framework", r->framework ? r->framework : is_nvfp4(r->from) ? "torchtitan-2026-08" : "torchtitan");
   json_close(&w, '}');
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
   return !r->to.failed;

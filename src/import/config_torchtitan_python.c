@@ -174,7 +174,7 @@ static Settings *choose_function(ConfigReading *r)
   Settings *out = settings_new();
   g_autofree char *returns = g_strconcat(function, SETTINGS_RETURNS, NULL);
   if (settings_find(r->from, returns))
-    launch_assume(&r->to, "%s: what it returns under no condition: the others are not read", function);
+    launch_assume(&r->to, "%s: returns under a condition, too: the last one, under none, is read alone", function);
   if (!counts_sequences(r, function))
     add_sequences(r, own, out);
   add_called(own, function, r, out);

@@ -437,10 +437,13 @@ void build_exit(Build *b)
                               FALSE);
 }
 
-/* What runs a norm: a kernel of one's own, torch.compile's, or one a step. */
-static const char *norm_kernel(const Build *b, gboolean one)
+const char *build_norm_kernel(const Build *b, NormPlace place)
 {
-  return !one ? "norm in steps" : b->passes->framework->compiled_norms ? "compiled norm" : NULL;
+  static const char *const names[][2] = { [NORM_OF_BLOCK] = { "block norm", "block compiled norm" },
+                                          [NORM_OF_HEADS] = { "qk norm", "qk compiled norm" },
+                                          [NORM_INSIDE] = { "norm", "compiled norm" } };
+
+  return names[place][b->passes->framework->compiled_norms];
 }
 
 void build_norm(Build *b, const char *name)
@@ -453,7 +456,7 @@ void build_norm(Build *b, const char *name)
   gboolean one = b->model->norm != NORM_RMSNORM || b->passes->framework->fused_rms_norm;
   b->redone |= 1u << MODULE_LAYERNORM;
   build_stream(b, &(Stream) {
-    .name = name, .kernel = norm_kernel(b, one),
+    .name = name, .kernel = one ? build_norm_kernel(b, NORM_OF_BLOCK) : "norm in steps",
     .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
     .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
     .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,
@@ -466,8 +469,9 @@ void build_inner_norm(Build *b, const char *name, double rows, double width)
 {
   double bytes = b->bytes * rows * width, wide = dtype_bytes[DTYPE_FP32];
 
-  build_stream(b, &(Stream) { .name = name, .forward_bytes = 2 * bytes, .forward_kernels = 1,
-                              .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes + wide * rows });
+  build_stream(b, &(Stream) { .name = name, .kernel = build_norm_kernel(b, NORM_INSIDE), .forward_bytes = 2 * bytes,
+                              .forward_kernels = 1, .backward_bytes = 4 * bytes, .backward_kernels = 2,
+                              .saved = bytes + wide * rows });
   build_forward_collective(b, "sum squares", COLLECTIVE_ALL_REDUCE, wide * rows);
   build_backward_collective(b, "sum squares gradient", COLLECTIVE_ALL_REDUCE, wide * rows, PASS_INPUT, FALSE);
 }

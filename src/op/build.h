@@ -140,6 +140,11 @@ void build_entry(Build *b);
 /* Where they leave it: rows are summed, or scattered and their gradient gathered. */
 void build_exit(Build *b);
 
+/* Files know norms of a block, whose gradient is added to the residual's, of queries and keys, and others, by what makes
+ * their one kernel (Framework.compiled_norms). */
+typedef enum { NORM_OF_BLOCK, NORM_OF_HEADS, NORM_INSIDE } NormPlace;
+const char *build_norm_kernel(const Build *b, NormPlace place);
+
 void build_norm(Build *b, const char *name);
 
 /* One without weights over values that the tensor-parallel ranks have a part of each, which sum a

@@ -93,7 +93,8 @@ static void dispatch(Build *b, double rows, double moved)
 {
   double logits = ROUTER_BYTES * rows * b->spec->ffn.experts;
   int permutes = moved > 0 && b->passes->framework->fused_permutation; /* one of the operations */
-  int sorts = sort_operations[b->passes->dispatch], sorts_back = moved > 0 ? SORT_BACKWARD_OPERATIONS : 0;
+  int sorts = sort_operations[b->passes->experts_apart ? b->passes->dispatch : DISPATCH_ALL_TO_ALL];
+  int sorts_back = moved > 0 ? SORT_BACKWARD_OPERATIONS : 0;
 
   build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = 2 * logits, .forward_kernels = 4 - permutes,
                               .backward_bytes = 2 * logits, .backward_kernels = 2 - permutes, .saved = logits,

@@ -97,7 +97,9 @@ double linear_cast_kernels(const Build *b, const Linear *l)
 
 gboolean linear_meets_for_scale(const Build *b, const Linear *l)
 {
-  return linear_narrow(b, l) && fp8_work(&b->passes->formats)->shared_scale;
+  const Fp8Work *w = linear_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;
+
+  return w && w->shared_scale && !w->gathers_wide;
 }
 
 double linear_saved(const Build *b, const Linear *l)

@@ -111,8 +111,8 @@ static gboolean no_narrow_gather(const Plan *p, GError **error)
     return broken(error, "fp8_param_gather: true: expected zero_stage %s, it is %d",
                   !f->fp8_primary ? "3" : recipe == FP8_NVFP4 ? "1" : "1 or more", p->zero);
   if (p->offload.optimizer)
-    return broken(error, "fp8_param_gather: true: expected false where the optimizer is offloaded, unless fp8_recipe is "
-                  "delayed");
+    return broken(error, "fp8_param_gather: true: expected false where the optimizer is offloaded%s",
+                  recipe == FP8_NVFP4 ? "" : ", unless fp8_recipe is delayed");
   return broken(error, "fp8_param_gather: true: expected an optimizer of Adam's kind with states in fp32, which alone "
                 "writes such weights");
 }
