@@ -128,6 +128,8 @@ void control_end(Control *c, int code, const char *message)
 {
   if (!is_root(c))
     leave(c, FALSE, code, message);
+  tell(c, FRAME_BEAT, 0, "its report"); /* others wait for it as long as for any step of its */
+  flush_all(c);
   say_last(c, TRUE, message);
   gint64 until = g_get_monotonic_time() + LAST_WORDS_MS * 1000;
   tell(c, FRAME_END, code, message);
