@@ -6,7 +6,6 @@
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 
-#define SPREAD_MAX 0.5 /* as the file's */
 #define JITTER_MAX 1
 #define LASTS_MIN_S 1e-3
 #define LASTS_MAX_S 10
@@ -127,14 +126,14 @@ void machine_fit_spread(const GArray *points, MachineFit *fit)
     if (!(d.variance[i] > 0))
       return;
   if (d.n == 1)
-    fit->rate_spread = MIN(sqrt(d.variance[0]), SPREAD_MAX);
+    fit->rate_spread = MIN(sqrt(d.variance[0]), RATE_SPREAD_MAX);
   for (int i = 0; i < LASTS_STEPS && d.n > 1; i++) {
     double lasts_s = LASTS_MIN_S * pow(LASTS_MAX_S / LASTS_MIN_S, i / (LASTS_STEPS - 1.0));
     Shares shares = shares_of(&d, lasts_s);
     if (shares.loss >= best.loss)
       continue;
     best = shares;
-    fit->rate_spread = MIN(sqrt(shares.lasting), SPREAD_MAX);
+    fit->rate_spread = MIN(sqrt(shares.lasting), RATE_SPREAD_MAX);
     fit->rate_jitter = MIN(sqrt(shares.passing), JITTER_MAX);
     fit->rate_jitter_s = lasts_s;
   }

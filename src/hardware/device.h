@@ -123,6 +123,9 @@ typedef struct {
   DispatchModel dispatch;
 } Kernels;
 
+/* What files may say of a rate_spread at most. */
+#define RATE_SPREAD_MAX 0.5
+
 typedef struct {
   char *name;
   char *arch;
