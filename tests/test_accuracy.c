@@ -116,7 +116,7 @@ START_TEST(mfu_is_outside)
     domain_add(domain, &kind);
   kind.mfu = 0.5;
   g_autofree char *experts = domain_outside(domain, &kind);
-  ck_assert_str_eq(experts, "MFU with masks deducted 50.0 % (30.0 % at most by 10 runs of megatron with experts in bf16 "
+  ck_assert_str_eq(experts, "MFU with masks deducted 50.0 % (30.0 % at most by 10 runs of megatron MoE in bf16 "
                             "on a)");
   kind.names[KIND_FORMAT] = "fp4";
   g_autofree char *few = domain_outside(domain, &kind);

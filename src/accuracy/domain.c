@@ -55,11 +55,11 @@ static void add_seen(GArray *all, const char *value, int runs)
   g_array_index(all, Seen, at).runs += runs;
 }
 
-/* "megatron in bf16 on a100-sxm4-80gb", "megatron with experts in fp8 on h100-sxm5-80gb", interned. */
+/* "megatron in bf16 on a100-sxm4-80gb", "megatron MoE in fp8 on h100-sxm5-80gb", interned. */
 static const char *group_of(const RunKind *kind)
 {
   g_autofree char *text = g_strdup_printf("%s%s in %s on %s", kind->names[KIND_ENGINE],
-                                          kind->experts ? " with experts" : "", kind->names[KIND_FORMAT],
+                                          kind->experts ? " MoE" : "", kind->names[KIND_FORMAT],
                                           kind->names[KIND_DEVICE]);
   return g_intern_string(text);
 }
