@@ -4,6 +4,8 @@
 
 #include "search/space.h"
 
+#include <string.h>
+
 /* Degrees and stages of ZeRO that are tried where they are not fixed. */
 static const struct {
   PlanKeyId id;
@@ -95,8 +97,12 @@ char *explain_empty(const Model *model, const Cluster *cluster, const SearchOpti
     return why;
   plan.gpus = cluster->devices;
   check_from(&n, 0, &plan);
-  why = n.legal || !n.message ? g_strdup_printf("no split of %d GPUs has these values", cluster->devices)
-                                    : g_strdup(n.message->message);
+  if (n.legal)
+    why = g_strdup("no plan of the space has these values");
+  else if (!n.message)
+    why = g_strdup_printf("no split of %d GPUs has these values", cluster->devices);
+  else
+    why = g_strdup(n.message->message + (g_str_has_prefix(n.message->message, "plan: ") ? strlen("plan: ") : 0));
   g_clear_error(&n.message);
   return why;
 }
