@@ -11,16 +11,15 @@ double memory_s(const Device *device, double bytes, double kernels)
 const MemoryKernel *memory_kernel(const Kernels *kernels, const char *name, gboolean backward)
 {
   gsize length = strlen(name); /* a search asks for it a million times a second */
-  const MemoryKernel *found = NULL;
 
   for (int i = 0; i < kernels->n_memory_kernels; i++) {
     const MemoryKernel *kernel = &kernels->memory_kernels[i];
-    if (!kernel->backward == !backward && kernel->name_length <= length &&
-        memcmp(name + length - kernel->name_length, kernel->name, kernel->name_length) == 0 &&
-        (!found || kernel->name_length > found->name_length))
-      found = kernel;
+    if (!kernel->backward == !backward && kernel->name_length > 0 && kernel->name_length <= length &&
+        name[length - 1] == kernel->name[kernel->name_length - 1] &&
+        memcmp(name + length - kernel->name_length, kernel->name, kernel->name_length) == 0)
+      return kernel;
   }
-  return found;
+  return NULL;
 }
 
 double named_memory_s(const Device *device, const char *name, gboolean backward, double bytes, double kernels,

@@ -117,7 +117,7 @@ typedef struct {
   double memory_fraction; /* of memory bandwidth that streaming kernels reach */
   double memory_launch_s; /* fixed time of a streaming kernel */
   double attention_crowding, memory_crowding; /* as MatmulModel's */
-  MemoryKernel *memory_kernels; /* that differ from memory_fraction */
+  MemoryKernel *memory_kernels; /* that differ from memory_fraction; of files the longest name first */
   int n_memory_kernels;
   Provenance memory_provenance;
   DispatchModel dispatch;

@@ -234,6 +234,20 @@ void memory_kernels_clear(Kernels *kernels)
   kernels->n_memory_kernels = 0;
 }
 
+static int by_length(const void *a, const void *b)
+{
+  const MemoryKernel *first = a, *second = b;
+
+  return (first->name_length < second->name_length) - (first->name_length > second->name_length);
+}
+
+/* The longest first, as a name of several words goes before its last one. */
+static void sort_memory_kernels(Kernels *kernels)
+{
+  if (kernels->n_memory_kernels > 0)
+    qsort(kernels->memory_kernels, kernels->n_memory_kernels, sizeof(MemoryKernel), by_length);
+}
+
 static gboolean read_memory_kernels(const PartSource *above, const cJSON *array, Kernels *kernels, GError **error)
 {
   if (!cJSON_IsArray(array))
@@ -251,6 +265,7 @@ static gboolean read_memory_kernels(const PartSource *above, const cJSON *array,
       return FALSE;
     kernel->name_length = strlen(kernel->name);
   }
+  sort_memory_kernels(kernels);
   return TRUE;
 }
 
