@@ -1,7 +1,7 @@
 /*
  * What measured runs were made of: how many runs had each device, format, schedule ..., and the largest that any run
  * was, and the largest share of the peak that runs of a device, format and software family reached, those of models with
- * experts apart, which none brought as far as dense ones. A plan beyond that is extrapolated. File: accuracy/domain.json.
+ * experts apart. A plan beyond that is extrapolated. File: accuracy/domain.json.
  */
 #ifndef TDP_ACCURACY_DOMAIN_H
 #define TDP_ACCURACY_DOMAIN_H

@@ -26,8 +26,8 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
 /* What the model lacks of what is fixed, as "gpt3 has no experts"; NULL = nothing. */
 char *explain_lacking(const Model *model, const Fixed *fixed);
 
-/* Why no plan at all has what is fixed: what the model lacks, the rule that is kept longest from being met by plans that do,
- * or that no split of the GPUs does. */
+/* Why no plan at all has what is fixed: what the model lacks, the rule that plans with it break last, or that no split of
+ * the GPUs, or no plan of the space, does. */
 char *explain_empty(const Model *model, const Cluster *cluster, const SearchOptions *options);
 
 /* One line: why no plan fits and the cheapest change found that makes one fit. */

@@ -93,17 +93,25 @@ static void fill_links(Answer *a)
   fill_files(a, "hardware/links", "kind");
 }
 
-static void fill_operations(Answer *a)
+/* Of each file of a folder what one number says, and one string unless that is NULL. */
+static void fill_numbers(Answer *a, const char *folder, const char *number, const char *text)
 {
-  g_auto(GStrv) names = files_names("hardware/operations");
+  g_auto(GStrv) names = files_names(folder);
 
   for (int i = 0; names[i]; i++) {
-    g_autofree char *path = data_file("hardware/operations", names[i]);
+    g_autofree char *path = data_file(folder, names[i]);
     g_autoptr(JsonDoc) doc = json_load(path, NULL);
-    const cJSON *hours = doc ? json_get(json_root(doc), "failure_gpu_hours") : NULL;
+    const cJSON *item = doc ? json_get(json_root(doc), number) : NULL;
     answer_add_text(a, names[i]);
-    answer_add(a, cJSON_IsNumber(hours) ? hours->valuedouble : NAN);
+    answer_add(a, cJSON_IsNumber(item) ? item->valuedouble : NAN);
+    if (text)
+      answer_add_text(a, text_of(doc, text));
   }
+}
+
+static void fill_operations(Answer *a)
+{
+  fill_numbers(a, "hardware/operations", "failure_gpu_hours", NULL);
 }
 
 static void fill_plans(Answer *a)
@@ -113,16 +121,7 @@ static void fill_plans(Answer *a)
 
 static void fill_servers(Answer *a)
 {
-  g_auto(GStrv) names = files_names("hardware/servers");
-
-  for (int i = 0; names[i]; i++) {
-    g_autofree char *path = data_file("hardware/servers", names[i]);
-    g_autoptr(JsonDoc) doc = json_load(path, NULL);
-    const cJSON *devices = doc ? json_get(json_root(doc), "devices_per_node") : NULL;
-    answer_add_text(a, names[i]);
-    answer_add(a, cJSON_IsNumber(devices) ? devices->valuedouble : NAN);
-    answer_add_text(a, text_of(doc, "gpu"));
-  }
+  fill_numbers(a, "hardware/servers", "devices_per_node", "gpu");
 }
 
 static void fill_frameworks(Answer *a)

@@ -55,7 +55,8 @@ double attention_peak_flops_per_s(const Device *device, const AttentionWork *wor
 double attention_flops(const AttentionWork *work);
 double attention_s(const Device *device, const AttentionWork *work);
 
-/* The constants of the kernel of this name, or of its longest last words that one is called by; NULL where it is like the others. */
+/* The constants of the kernel of this name, or of its longest last words that one is called by; NULL where it is like the
+ * others. */
 const MemoryKernel *memory_kernel(const Kernels *kernels, const char *name, gboolean backward);
 
 /* A kernel by name, with `flops` of products inside. */

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* The density of the largest of n, n phi(x) Phi(x)^(n - 1), at equal steps: the trapezoidal rule takes so smooth a function to
- * 1e-9 up to 10,000 and 1e-7 up to two million. */
+/* The density of the largest of n, n phi(x) Phi(x)^(n - 1), at equal steps: the trapezoidal rule takes so smooth a
+ * function to 1e-9 up to 10,000 and 1e-7 up to two million. */
 #define NODES 171
 #define FIRST -8.0
 #define STEP 0.1

@@ -286,12 +286,9 @@ static gboolean ends_as_dos(const char *text)
 /* Lines that were added or changed end as the others. */
 static char *end_alike(const char *text, char *changed)
 {
-  GString *out = g_string_new(NULL);
-
-  if (!ends_as_dos(text)) {
-    g_string_free(out, TRUE);
+  if (!ends_as_dos(text))
     return changed;
-  }
+  GString *out = g_string_new(NULL);
   for (const char *at = changed; *at; at++)
     g_string_append(out, *at == '\n' && (at == changed || at[-1] != '\r') ? "\r\n" : (char[]) { *at, '\0' });
   g_free(changed);

@@ -212,7 +212,9 @@ gboolean torchtitan_read(ConfigReading *r)
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
   put_kernels(r, &w);
-  json_put_string(&w, "framework", r->framework ? r->framework : is_nvfp4(r->from) ? "torchtitan-2026-08" : "torchtitan");
+  json_put_string(&w, "framework", r->framework         ? r->framework
+                                   : is_nvfp4(r->from) ? "torchtitan-2026-08"
+                                                       : "torchtitan");
   json_close(&w, '}');
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
   return !r->to.failed;

@@ -167,8 +167,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
-                                             "muon_gram", "muon_by_bucket", "fp8_library",
-                                             "compiled_norms", NULL };
+                                             "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

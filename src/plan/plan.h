@@ -116,9 +116,8 @@ gboolean plan_gathers_narrow(const Plan *plan);
 
 static inline Formats plan_formats(const Plan *p)
 {
-  Formats f = { .precision = p->precision, .products = p->products };
+  Formats f = { .precision = p->precision, .products = p->products, .library = p->framework->fp8_library };
 
-  f.library = p->framework->fp8_library;
   if (formats_narrow(&f))
     f.recipe = plan_recipe(p);
   return f;
