@@ -309,8 +309,8 @@ START_TEST(ends_stay_in_16_bits)
 }
 END_TEST
 
-#define WRITER "plan: fp8_param_gather: true: expected an optimizer of Adam's kind with states in fp32, which alone writes " \
-               "such weights"
+#define WRITER "plan: fp8_param_gather: true: expected an optimizer of Adam's kind with main weights in fp32, which alone " \
+               "writes such weights"
 
 START_TEST(rules)
 {
@@ -328,7 +328,15 @@ START_TEST(rules)
                                      "unless fp8_recipe is delayed");
   f.plan.offload.optimizer = STORE_DEVICE;
   planned_accept(&f);
-  f.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
+  f.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16; /* as Megatron-LM's train_llama3_8b_h100_fp8.sh has them */
+  f.plan.optimizer.formats[STATE_EXP_AVG] = f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
+  f.plan.optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_FP32;
+  planned_accept(&f);
+  ck_assert(STATES(&f.plan)[0].gathers_narrow);
+  f.plan.optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_BF16;
+  planned_refuse(&f, RULE_PRECISION, WRITER);
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.remainders = TRUE;
   planned_refuse(&f, RULE_PRECISION, WRITER);
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.name = OPTIMIZER_MUON;

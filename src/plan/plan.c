@@ -119,8 +119,8 @@ gboolean plan_stage_writes_narrow(const Plan *p)
  * only with delayed scales (megatron/training/arguments.py, core/optimizer/distrib_optimizer.py). */
 static gboolean writes_narrow(const Plan *p)
 {
-  gboolean whole = !optimizer_kind(&p->optimizer)->orthogonal && !optimizer_has_formats(&p->optimizer) &&
-                   !p->optimizer.remainders;
+  gboolean whole = !optimizer_kind(&p->optimizer)->orthogonal && !p->optimizer.remainders &&
+                   p->optimizer.formats[STATE_MAIN_PARAMS] <= FORMAT_FP32;
 
   return plan_stage_writes_narrow(p) && whole && (!p->offload.optimizer || plan_recipe(p) == FP8_DELAYED);
 }
