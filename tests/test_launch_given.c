@@ -187,6 +187,53 @@ START_TEST(patterns_of_experts)
 }
 END_TEST
 
+/* Until Megatron Core 0.17 shares of the layers; expected is what its allocate_layers() gives. */
+START_TEST(shares_of_mamba)
+{
+  static const struct { const char *layers, *shares, *letters; } rows[] = {
+    { "56", "--hybrid-attention-ratio 0.08 --hybrid-mlp-ratio 0.5", "M-M-M--M-M*-M-M-M-M--M*-M-M-M-M-M*--M-M-M-M-M*-M--M-M-M-" },
+    { "10", "--hybrid-attention-ratio 0.25 --hybrid-mlp-ratio 0.25", "MMM*-M*MM-" }, /* halves to the even count */
+    { "7", "--hybrid-attention-ratio 0.5 --hybrid-mlp-ratio 0.5", "-**-**-" },
+    { "10", "--hybrid-attention-ratio 0.1", "MMMMM*MMMM" },
+    { "6", "", "MMMMMM" },
+    { "4", "--hybrid-mlp-ratio 0.5 --hybrid-override-pattern M-*-", "M-*-" },
+    { "4", "--hybrid-attention-ratio 0.6 --hybrid-mlp-ratio 0.5", NULL },
+  };
+  g_autofree char *text = g_strdup_printf("torchrun pretrain_mamba.py --num-layers %s --hidden-size 64 --seq-length 64 "
+                                          "--num-attention-heads 4 --micro-batch-size 1 %s --spec a b\n",
+                                          rows[_i].layers, rows[_i].shares);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launched(text, "", &error);
+
+  if (!rows[_i].letters) {
+    ck_assert_str_eq(error->message, "x.sh: --hybrid-attention-ratio, --hybrid-mlp-ratio: 0.6, 0.5: expected shares of "
+                                     "the layers");
+    return;
+  }
+  g_autofree char *pattern = g_strdup_printf("\"layer_pattern\": \"%s\"", rows[_i].letters);
+  ck_assert_msg(l && strstr(l->model, pattern), "%s", l ? l->model : error->message);
+  ck_assert_uint_eq(l->unknown->len, 0);
+}
+END_TEST
+
+/* What is started trains no language model, or another one beside it. */
+START_TEST(other_programs)
+{
+  static const char *const rows[][2] = {
+    { "tools/run_text_generation_server.py", "run_text_generation_server.py: expected a program that trains a" },
+    { "pretrain_vlm.py", "pretrain_vlm.py: expected a program that trains a language model alone" },
+    { "examples/multimodal/train.py --vision-model-type clip --decoder-seq-length 1024",
+      "--vision-model-type: clip: expected nothing" },
+    { "tasks/main.py --task RACE", "--task: RACE: expected nothing" },
+  };
+  g_autofree char *text = g_strdup_printf("torchrun %s " SIZES "\n", rows[_i][0]);
+  g_autoptr(GError) error = NULL;
+
+  ck_assert_ptr_null(launched(text, "", &error));
+  ck_assert_msg(strstr(error->message, rows[_i][1]) != NULL, "%s", error->message);
+}
+END_TEST
+
 /* Arguments of Pai-Megatron-Patch, whose scripts are started so. */
 START_TEST(patched_arguments)
 {
@@ -530,7 +577,7 @@ END_TEST
 TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { arguments_move },
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
-           { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments },
+           { patterns_of_experts, 16 }, { shares_of_mamba, 7 }, { other_programs, 4 }, { patched_arguments }, { branches_arguments },
            { experts_of_deepspeed }, { batches_of_deepspeed }, { stages_of_deepspeed }, { optimizers_of_deepspeed }, { modes_of_muon },
            { defaults_of_torchtitan }, { functions_of_torchtitan },
            { functions_stand_in_any_order }, { functions_say_what_is_left },

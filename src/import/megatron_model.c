@@ -300,6 +300,24 @@ static void put_decoder(Reading *r, JsonWriter *w)
   put_rest(r, w);
 }
 
+/* Programs and arguments of what trains no language model by itself. A log lists arguments that nobody gave. */
+static gboolean check_program(Reading *r, const char *program)
+{
+  static const char *const programs[] = { "generat", "inference", "vlm", "vision", "retro", "_ict", "merge", "preprocess" };
+  static const char *const arguments[] = { "vision_model_type", "language_model_type", "img_h", "task" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(programs); i++)
+    if (strstr(program, programs[i]))
+      return launch_fail(&r->to, "%s: expected a program that trains a language model alone", program);
+  for (gsize i = 0; i < G_N_ELEMENTS(arguments) && !r->from->listed; i++)
+    if (reading_flag(r, arguments[i])) {
+      g_autofree char *flag = g_strdup(arguments[i]);
+      return launch_fail(&r->to, "--%s: %s: expected nothing, as only the training of a language model alone is simulated",
+                         g_strdelimit(flag, "_", '-'), reading_text(r, arguments[i]));
+    }
+  return TRUE;
+}
+
 /* What no model can do without, and what none has. */
 static gboolean check(Reading *r, gboolean encoder)
 {
@@ -326,7 +344,7 @@ char *megatron_model(Reading *r)
   JsonWriter w;
 
   reading_text(r, "max_position_embeddings"); /* no matter but to tables of learned positions, which are seq long */
-  if (!check(r, encoder))
+  if (!check_program(r, program) || !check(r, encoder))
     return NULL;
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');

@@ -1,13 +1,55 @@
 /* Megatron-LM's pattern of layers. */
 #include "import/megatron_launch.h"
 
+#include <math.h>
 #include <string.h>
+
+#define LAYERS_LISTED 100000 /* as many as a model has at most */
+
+/* Makes `n` of the layers that are Mamba's into `letter`, evenly: before, between and, `last` being FALSE, behind them. */
+static void spread(char *letters, int n, char letter, gboolean last)
+{
+  int others = -n;
+
+  for (const char *c = letters; *c; c++)
+    others += *c == 'M';
+  double length = (double)others / (n + !last), left = length;
+  for (char *c = letters; *c && n > 0; c++) {
+    if (*c != 'M')
+      continue;
+    gboolean here = left < 0.5;
+    left += here ? length : -1;
+    if (here)
+      *c = letter;
+  }
+}
+
+/* Until Megatron Core 0.17 wanted a pattern: two shares of all layers, the rest are Mamba's
+ * (core/ssm/mamba_hybrid_layer_allocation.py). */
+static const char *pattern_of_shares(Reading *r)
+{
+  gboolean mamba = r->from->program && strstr(r->from->program, "mamba");
+  double attention = reading_real(r, "hybrid_attention_ratio", 0), mlp = reading_real(r, "hybrid_mlp_ratio", 0);
+  int layers = reading_int(r, "num_layers", 0);
+
+  if ((!mamba && attention == 0 && mlp == 0) || layers < 1 || layers > LAYERS_LISTED)
+    return "";
+  if (!(attention >= 0 && mlp >= 0 && attention + mlp <= 1)) {
+    launch_fail(&r->to, "--hybrid-attention-ratio, --hybrid-mlp-ratio: %g, %g: expected shares of the layers", attention, mlp);
+    return "";
+  }
+  g_autofree char *letters = g_strnfill((gsize)layers, 'M');
+  spread(letters, (int)rint(layers * attention), '*', FALSE);
+  spread(letters, (int)rint(layers * mlp), '-', TRUE);
+  return g_intern_string(letters);
+}
 
 const char *pattern_text(Reading *r)
 {
   const char *text = reading_text(r, "hybrid_layer_pattern"), *older = reading_text(r, "hybrid_override_pattern");
+  const char *shares = pattern_of_shares(r);
 
-  return *text ? text : older;
+  return *text ? text : *older ? older : shares;
 }
 
 int pattern_stages(const char *pattern, int *layers, int most)
@@ -73,8 +115,6 @@ void pattern_put(Reading *r, JsonWriter *w)
     json_put_string(w, "mtp_layer_pattern", parts[1]);
   }
 }
-
-#define LAYERS_LISTED 100000 /* as many as a model has at most */
 
 /* "*3" behind a list, 1 without it. */
 static gint64 times(const char **at)
