@@ -98,14 +98,26 @@ static void suggest_option(const GOptionEntry *entries, GError **error)
   (*error)->message = message;
 }
 
-/* GLib passes over a value behind a switch, so that --exact=no would be --exact. */
-static gboolean check_switches(char **argv, const GOptionEntry *entries, GError **error)
+/* Of "--name" or "--name=value"; NULL if it is no option. */
+static const GOptionEntry *entry_in(const GOptionEntry *entries, const char *word)
+{
+  return g_str_has_prefix(word, "--") ? entry_of(entries, word + 2, strcspn(word + 2, "=")) : NULL;
+}
+
+/* GLib passes over a value behind a switch, so that --exact=no would be --exact, and takes the next option as the value
+ * of one that has none, so that --csv --rows would write a file of that name. */
+static gboolean check_values(char **argv, const GOptionEntry *entries, GError **error)
 {
   for (int i = 1; argv[i] && strcmp(argv[i], "--") != 0; i++) {
-    const char *end = g_str_has_prefix(argv[i], "--") ? strchr(argv[i], '=') : NULL;
-    const GOptionEntry *entry = end ? entry_of(entries, argv[i] + 2, (gsize)(end - argv[i] - 2)) : NULL;
-    if (entry && entry->arg == G_OPTION_ARG_NONE) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected no value", entry->long_name, end + 1);
+    const GOptionEntry *entry = entry_in(entries, argv[i]);
+    const char *value = strchr(argv[i], '='), *next = argv[i + 1];
+    if (entry && value && entry->arg == G_OPTION_ARG_NONE) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected no value", entry->long_name, value + 1);
+      return FALSE;
+    }
+    if (entry && !value && entry->arg_description && next && entry_in(entries, next)) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected %s", entry->long_name, next,
+                  entry->arg_description);
       return FALSE;
     }
   }
@@ -128,7 +140,7 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
   g_option_group_add_entries(all, help);
   g_option_group_add_entries(all, entries);
   g_option_group_add_entries(all, common);
-  if (!check_switches(*argv, entries, error))
+  if (!check_values(*argv, entries, error))
     return FALSE;
   if (g_option_context_parse(context, argc, argv, error))
     return TRUE;

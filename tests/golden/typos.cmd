@@ -39,6 +39,7 @@ q --nodes 4
 q --tp 8
 q --sequence-length 4k
 q --exact=no
+q --plots --exact
 q --colour
 q --model meta-llama/Llama-3.1-8B
 q --cluster tpu-v5
@@ -47,3 +48,7 @@ q --framework megatron-lm
 q --question fewest-gpu
 q --export megatorn=x.sh
 q --memory-margin 110%
+cp tests/validation/b200.csv "$TMP/cases.csv"
+ask tdp-validate --csv --rows "$TMP/cases.csv"
+ask tdp-validate --csv "$TMP/cases.csv" "$TMP/cases.csv"
+cmp tests/validation/b200.csv "$TMP/cases.csv"
