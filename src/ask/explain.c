@@ -224,9 +224,12 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
   if (fits(model, cluster, &free_options, base->global_batch, base->seq))
     return g_strdup("without --fix a plan fits");
   for (int factor = 2; factor <= 64; factor *= 2) {
-    if (cluster_resize(&larger, cluster->devices * factor, NULL) &&
-        fits(model, &larger, options, base->global_batch, base->seq))
+    const gint64 batch = (gint64)base->global_batch * factor; /* few sequences leave many GPUs no work */
+    gboolean more = cluster_resize(&larger, cluster->devices * factor, NULL);
+    if (more && fits(model, &larger, options, base->global_batch, base->seq))
       return g_strdup_printf("it fits on %d GPUs", larger.devices);
+    if (more && batch <= G_MAXINT && fits(model, &larger, options, (int)batch, base->seq))
+      return g_strdup_printf("it fits on %d GPUs in batches of %d sequences", larger.devices, (int)batch);
     if (base->seq / factor >= 1 && fits(model, cluster, options, base->global_batch, base->seq / factor))
       return g_strdup_printf("it fits with sequences of %d tokens", base->seq / factor);
   }
