@@ -365,6 +365,31 @@ START_TEST(classes_are_imported_once)
 }
 END_TEST
 
+/* A class of one's own, as torchtitan's Kimi models have it, and an optimizer that is not Adam's. */
+START_TEST(own_classes_are_configurations)
+{
+  const char *text = "from torchtitan.trainer import Trainer\n"
+                     "def kimi() -> Trainer.Config:\n"
+                     "    return _KimiTrainerConfig(\n"
+                     "        model_spec=model_registry(\"Kimi-K2.5\"),\n"
+                     "        optimizer=_dist_muon_optimizer(lr=2e-4),\n"
+                     "        training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=8192, max_context_length=4096),\n"
+                     "        parallelism=ParallelismConfig(expert_parallel_degree=8),\n"
+                     "    )\n";
+  const char *elsewhere = "from torchtitan.models.llama3.config_registry import llama3_8b\n"
+                          "def graph() -> Trainer.Config:\n    return to_graph_trainer_config(llama3_8b(), registry)\n";
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launch_read(text, "x.py", &(LaunchOptions) { 64 }, &error);
+
+  ck_assert_msg(l != NULL, "%s", error ? error->message : "");
+  ck_assert(strstr(l->plan, "\"expert_model_parallel_size\": 8") && strstr(l->plan, "\"micro_batch_size\": 2"));
+  ck_assert(g_ptr_array_find_with_equal_func(l->assumed, "optimizer: _dist_muon_optimizer: simulated as AdamW",
+                                             g_str_equal, NULL));
+  ck_assert_ptr_null(launch_read(elsewhere, "y.py", &(LaunchOptions) { 64 }, &error));
+  ck_assert_str_eq(error->message, "y.py: no configuration: expected functions that return Trainer.Config(...) themselves");
+}
+END_TEST
+
 /* Nothing behind the first return is run; one that a condition leads to is none that is read, and this is said, but of a
  * function inside. */
 START_TEST(returns_end_functions)
@@ -458,6 +483,6 @@ START_TEST(what_cannot_be_written_is_said)
 END_TEST
 
 TEST_LOOPS("launch python", { changes_read_back, FILES * MODELS, FALSE }, { changes_stand_where_they_must },
-           { returns_end_functions }, { lines_end_alike },
+           { own_classes_are_configurations }, { returns_end_functions }, { lines_end_alike },
            { what_a_plan_has_no_more_is_dropped }, { names_are_those_of_the_function }, { sequences_are_read },
            { classes_are_imported_once }, { what_cannot_be_written_is_said })

@@ -199,6 +199,7 @@ static void put_kernels(ConfigReading *r, JsonWriter *w)
 
 gboolean torchtitan_read(ConfigReading *r)
 {
+  const char *optimizer = settings_text(r->from, "optimizer.name");
   g_autoptr(GString) text = g_string_new(NULL);
   Degrees d = { 0 };
   JsonWriter w;
@@ -216,6 +217,8 @@ gboolean torchtitan_read(ConfigReading *r)
                                    : is_nvfp4(r->from) ? "torchtitan-2026-08"
                                                        : "torchtitan");
   json_close(&w, '}');
+  if (*optimizer && !g_str_has_prefix(optimizer, "Adam"))
+    launch_assume(&r->to, "optimizer: %s: simulated as AdamW", optimizer);
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
   return !r->to.failed;
 }

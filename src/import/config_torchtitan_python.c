@@ -5,15 +5,19 @@
 #include <string.h>
 
 #define TOKENS "training.num_tokens_per_train_step"
-#define CONFIGURATION "Trainer.Config" /* what such a function returns */
+
+/* Whether it is a function that returns Trainer.Config, or a class of one's own for it. */
+static gboolean is_configuration(const Setting *one)
+{
+  return !strchr(one->path, '.') &&
+         (g_str_has_suffix(one->value, "Trainer.Config") || g_str_has_suffix(one->value, "TrainerConfig"));
+}
 
 static gboolean recognises_python(const Settings *s)
 {
-  for (guint i = 0; i < s->list->len; i++) {
-    const Setting *one = s->list->pdata[i];
-    if (!strchr(one->path, '.') && g_str_has_suffix(one->value, CONFIGURATION))
+  for (guint i = 0; i < s->list->len; i++)
+    if (is_configuration(s->list->pdata[i]))
       return TRUE;
-  }
   return FALSE;
 }
 
@@ -26,7 +30,7 @@ static const char *find_function(ConfigReading *r)
 
   for (guint i = 0; i < r->from->list->len; i++) {
     const Setting *one = r->from->list->pdata[i];
-    if (strchr(one->path, '.') || !g_str_has_suffix(one->value, CONFIGURATION))
+    if (!is_configuration(one))
       continue;
     if (asked && g_str_equal(one->path, asked))
       return one->path;
@@ -138,6 +142,7 @@ static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.lin
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
 {
   const Setting *ac = find_unread(own, "activation_checkpoint"), *spec = find_unread(own, "model_spec.converters");
+  const Setting *optimizer = find_unread(own, "optimizer");
   const char *flavor = settings_text(own, "model_spec.0");
 
   add_setting(out, "model.name", find_module(r, function, flavor));
@@ -151,6 +156,8 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
       take_setting(own, spec, out, "model.converters", kinds[i][1]);
   if (spec && strstr(spec->value, kinds[0][0])) /* it has no other scales left */
     add_setting(out, "quantize.linear.float8.recipe_name", g_strdup("rowwise"));
+  if (optimizer && !strstr(optimizer->value, "adam")) /* default_adamw() */
+    take_setting(own, optimizer, out, "optimizer.name", optimizer->value);
   if (settings_true(own, "compile.enable_async_tensor_parallel", FALSE))
     add_setting(out, PARALLEL "enable_async_tensor_parallel", g_strdup("true"));
 }

@@ -319,9 +319,11 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
                 .to = { .file = name, .out = out, .error = &first } };
 
   if (!a) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%s: no command with the arguments of a model: expected a script, a command line or a log of "
-                "Megatron-LM", name);
+    gboolean torchtitan = strstr(text, "from torchtitan") != NULL;
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, torchtitan
+                ? "%s: no configuration: expected functions that return Trainer.Config(...) themselves"
+                : "%s: no command with the arguments of a model: expected a script, a command line or a log of "
+                  "Megatron-LM", name);
     return NULL;
   }
   if (options->gpus <= 0)
