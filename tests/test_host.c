@@ -72,6 +72,26 @@ START_TEST(graphs_spare_the_host)
 }
 END_TEST
 
+static double host_of(const char *server)
+{
+  g_autofree char *text = g_strdup_printf("{\"name\":\"c\",\"nodes\":1,\"source\":\"default: x\",\"server\":%s}", server);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Cluster) cluster = cluster_parse(text, strlen(text), "c.json", &error);
+
+  ck_assert_msg(cluster != NULL, "%s", error ? error->message : "");
+  return cluster->device.host_slowdown;
+}
+
+/* A server says more of its host than its devices do, and one made like it takes that over. */
+START_TEST(hosts_of_servers)
+{
+  ck_assert_double_eq(host_of("\"dgx-b300\""), 0.83);
+  ck_assert_double_eq(host_of("{\"like\":\"dgx-b300\",\"name\":\"x\",\"gpu\":\"h200-sxm5-141gb\",\"source\":\"default: x\"}"), 0.83);
+  ck_assert_double_eq(host_of("\"aws-p6-b300-48xlarge\""), 1);
+  ck_assert_double_eq(host_of("\"gb200-nvl72\""), 2.1);
+}
+END_TEST
+
 /* Seconds a pass of many in a row, op by op: the host issues one after the other, and waits where it asks the device
  * for counts of rows; the device runs what was issued, in order. */
 static double pass_in_a_row(const GArray *ops, double operation_s, const Framework *framework, gboolean graph)
@@ -453,7 +473,7 @@ START_TEST(casts_with_scales_of_earlier_steps)
 }
 END_TEST
 
-TEST_MAIN("host", rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
+TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
           the_host_waits_for_counts, rules_of_graphs, routers_of_remade_experts_are_issued,
           exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_exchanges,
           attention_in_8_bits, casts_of_experts, recorded_inputs_are_copied, casts_with_scales_of_earlier_steps)

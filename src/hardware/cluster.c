@@ -234,6 +234,8 @@ static Cluster *cluster_build(ClusterText *text)
   cluster->server = g_steal_pointer(&server->name);
   cluster->device = server->device;
   server->device = (Device){0};
+  if (server->host_slowdown > 0)
+    cluster->device.host_slowdown = server->host_slowdown;
   cluster->devices_per_node = server->devices_per_node;
   cluster->processors = MIN(server->processors ? server->processors : INT_MAX, server->devices_per_node);
   cluster->nodes = text->nodes;

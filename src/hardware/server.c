@@ -149,6 +149,7 @@ static const JsonField server_fields[] = {
   {"network", JSON_ANY},
   {"host_memory_gib", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes), UP_TO(1e9), GIB},
   {"host_memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes_per_s), UP_TO(1e6), GB_PER_S},
+  {"host_slowdown", JSON_REAL, G_STRUCT_OFFSET(Server, host_slowdown), FALSE, 0.1, 100},
   {"nvme_tb", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_bytes), UP_TO(1e6), TB},
   {"nvme_read_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_read_bytes_per_s), UP_TO(1e6), GB_PER_S},
   {"nvme_write_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_write_bytes_per_s), UP_TO(1e6), GB_PER_S},

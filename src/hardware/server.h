@@ -24,6 +24,7 @@ typedef struct {
   Tier tiers[TIER_MAX]; /* in a node, and in a link domain larger than one */
   Network network;
   double host_memory_bytes, host_memory_bytes_per_s;
+  double host_slowdown; /* in place of the device's; 0 = as that says */
   double nvme_bytes, nvme_read_bytes_per_s, nvme_write_bytes_per_s;
   double usd_per_device_hour;
 } Server;
