@@ -359,6 +359,27 @@ START_TEST(gradients_overlap_where_the_framework_does_it)
 }
 END_TEST
 
-TEST_LOOPS("layout", { gradients_overlap_where_the_framework_does_it, 1 }, { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
+/* How sequences are shared says nothing where each is on one rank, whatever the plan's words. */
+START_TEST(whole_sequences_change_no_heads)
+{
+  Planned p;
+
+  planned_init(&p, fixture_llama(4, 64, 4, 4, 32, 128), fixture_cluster("dgx", 8), "megatron-core-2026");
+  planned_divide(&p, 1, 1, 8);
+  p.plan.global_batch = 8;
+  for (int context = 0; context < CONTEXT_COUNT; context++) {
+    p.plan.context = context;
+    p.plan.context_inner = 2;
+    planned_accept(&p);
+    const PassLayout l = *PASSES(&p.plan);
+    ck_assert_int_eq(l.context_inner, 1);
+    ck_assert_int_eq(pass_group(&l, p.cluster, RANKS_CONTEXT_INNER).size, 1);
+    ck_assert_int_eq(pass_group(&l, p.cluster, RANKS_CONTEXT_OUTER).size, 1);
+  }
+  planned_clear(&p);
+}
+END_TEST
+
+TEST_LOOPS("layout", { whole_sequences_change_no_heads, 1 }, { gradients_overlap_where_the_framework_does_it, 1 }, { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
            { overlaps_mean_something_or_change_nothing, 1 },
            { ends_meet_where_one_rank_has_both, 1 })

@@ -105,7 +105,8 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->sequence_parallel = p->sequence_parallel;
   l->comm_chunks = p->comm_chunks;
   l->context = p->context;
-  l->context_inner = p->context == CONTEXT_ALL_TO_ALL ? p->cp : p->context == CONTEXT_BOTH ? p->context_inner : 1;
+  l->context_inner = p->cp == 1 || (p->context != CONTEXT_ALL_TO_ALL && p->context != CONTEXT_BOTH) ? 1
+                     : p->context == CONTEXT_BOTH ? p->context_inner : p->cp;
   l->dispatch = p->dispatch;
   l->expert_tokens = expert_tokens(p);
   l->expert_copies = plan_pads_experts(p) ? p->expert_capacity : 1;
