@@ -62,3 +62,46 @@ char *note_excluded(const Model *model, const Cluster *cluster, const Plan *plan
   return g_strdup_printf("%s: not among what %s runs: %s", features, plan->framework->name,
                          first->reason);
 }
+
+/* Why a key means nothing to the plan, or to any plan of the model; NULL where it does mean something. */
+static const char *idle_reason(PlanKeyId id, const Plan *p)
+{
+  const PlanKey *key = plan_key_of(id);
+
+  if (id == KEY_SHARD_GROUP)
+    return p->zero == 0 ? "its zero is 0" : NULL;
+  if (id == KEY_SCHEDULE)
+    return p->pp == 1 ? "its pp is 1" : NULL;
+  if (!key->matters || key->matters(p))
+    return NULL;
+  return id == KEY_DISPATCH ? "its experts are divided as their layers are"
+         : id == KEY_PARAM_GATHER ? "it gathers no weights that could be narrower"
+         : p->cp == 1 ? "its cp is 1" : "its cp_comm is not a2a+p2p";
+}
+
+/* 0 leaves these keys at their default. */
+static gboolean is_held(const Fixed *fixed, PlanKeyId id)
+{
+  return fixed->value[id] > (plan_key_of(id)->fix == FIX_COUNT ? 0 : -1);
+}
+
+char *note_fixed(const Fixed *fixed, const Model *model, const Plan *plan)
+{
+  static const PlanKeyId asked[] = { KEY_DISPATCH, KEY_CONTEXT, KEY_CONTEXT_INNER, KEY_SCHEDULE, KEY_SHARD_GROUP,
+                                     KEY_PARAM_GATHER };
+  GString *note = g_string_new(NULL);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(asked); i++) {
+    const char *name = plan_key_of(asked[i])->shorter;
+    const char *why = plan ? idle_reason(asked[i], plan) : NULL;
+    gboolean lacks = asked[i] == KEY_DISPATCH && !model_has_experts(model);
+    if (!is_held(fixed, asked[i]) || (plan ? lacks || !why : !lacks))
+      continue;
+    g_string_append_printf(note, "%s", note->len ? "; " : "--fix: ");
+    if (lacks)
+      g_string_append_printf(note, "%s means nothing: %s has no experts", name, model->name);
+    else
+      g_string_append_printf(note, "%s means nothing to the best plan: %s", name, why);
+  }
+  return g_string_free(note, note->len == 0);
+}

@@ -471,7 +471,7 @@ static Answer *largest_batch(const Asked *q)
 const Question questions[] = {
   { "fewest-gpus", "The fewest GPUs", fewest_gpus, .alike = TRUE },
   { "largest-model", "The largest model", largest_model, .deepens = TRUE, .alike = TRUE },
-  { "largest-batch", "The largest batch", largest_batch },
+  { "largest-batch", "The largest batch", largest_batch, .sets = KEY_MICRO_BATCH },
   { "largest-context", "The longest context", largest_context },
   { "sensitivity", "What the hardware's numbers change", answer_sensitivity, .alike = TRUE },
   { "scaling", "More GPUs", answer_scaling, .alike = TRUE },

@@ -49,6 +49,7 @@ typedef struct {
   gboolean operations; /* it reads Asked.operations */
   gboolean alike; /* it is of clusters of alike nodes alone */
   gboolean deepens; /* it adds blocks, which means nothing where these share weights */
+  PlanKeyId sets;   /* the key that it looks for a value of, which cannot be held; KEY_OTHER = none */
 } Question;
 
 extern const Question questions[]; /* ends with a NULL name */

@@ -122,9 +122,22 @@ static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
          (!p->second || objective_check(p->second, p->cluster, error));
 }
 
+/* What the question looks for is not held. */
+static gboolean check_fixed(const Planning *p, GError **error)
+{
+  PlanKeyId sets = p->question ? p->question->sets : KEY_OTHER;
+
+  if (sets == KEY_OTHER || p->fixed.value[sets] < 0)
+    return TRUE;
+  const char *key = plan_key_of(sets)->shorter;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fix: %s: %d: expected no %s with --question %s, which looks for the "
+              "largest", key, p->fixed.value[sets], key, p->question->name);
+  return FALSE;
+}
+
 static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
 {
-  if (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error))
+  if ((o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)) || !check_fixed(p, error))
     return FALSE;
   g_autofree char *lacking = explain_lacking(p->model, &p->fixed);
   if (lacking) {

@@ -82,6 +82,7 @@ static void say_limits(Planning *p)
   const Model *m = p->model;
   const Framework *framework = p->base.framework;
 
+  planning_note(p, note_fixed(&p->fixed, m, NULL));
   for (int i = 0; i < m->n_specs && framework->experts == EXPERTS_WHOLE; i++)
     if (m->specs[i].ffn.experts > 0) {
       planning_note(p, g_strdup_printf("%s divides no experts over ranks: every device holds a share of all "
@@ -269,5 +270,6 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
   const Layout layout = layout_of(&p->chosen);
   planning_note(p, note_schedule(&layout));
   planning_note(p, note_excluded(p->model, p->cluster, &p->chosen));
+  planning_note(p, note_fixed(&p->fixed, p->model, &p->chosen));
   return TRUE;
 }
