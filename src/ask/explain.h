@@ -26,8 +26,8 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
 /* What the model lacks of what is fixed, as "gpt3 has no experts"; NULL = nothing. */
 char *explain_lacking(const Model *model, const Fixed *fixed);
 
-/* Why no plan at all has what is fixed: what the model lacks, the rule that plans with it break last, or that no split of
- * the GPUs, or no plan of the space, does. */
+/* Why no plan at all has what is fixed, in the names of --fix: what the model lacks, what does not divide, the rule that
+ * plans with it break last and which of their degrees nobody fixed, or that the search tries none. */
 char *explain_empty(const Model *model, const Cluster *cluster, const SearchOptions *options);
 
 /* One line: why no plan fits and the cheapest change found that makes one fit. */

@@ -1,16 +1,16 @@
-/* Why --fix leaves nothing to look at: the rule that plans with its values break, of degrees that are left as small as
- * they may be. */
+/* Why --fix leaves nothing to look at: what does not divide, or the rule that plans with its values break, of degrees
+ * that are left as small as they may be. */
 #include "ask/explain.h"
 
 #include "search/space.h"
 
 #include <string.h>
 
-/* Degrees and stages of ZeRO that are tried where they are not fixed. */
+/* Degrees and stages of ZeRO that are tried where they are not fixed: those that divide the GPUs, or up to `most`. */
 static const struct {
   PlanKeyId id;
-  int values[4]; /* 0-terminated, but for the last */
-} tried[] = { { KEY_TP, { 1, 2 } }, { KEY_PP, { 1, 2 } }, { KEY_CP, { 1, 2 } }, { KEY_ZERO, { 0, 1, 2, 3 } } };
+  int least, most;
+} tried[] = { { KEY_TP, 1, 0 }, { KEY_PP, 1, 0 }, { KEY_CP, 1, 0 }, { KEY_ZERO, 0, 3 } };
 
 typedef struct {
   const Model *model;
@@ -18,18 +18,18 @@ typedef struct {
   const Fixed *fixed;
   gboolean legal;  /* a plan breaks no rule: something else is in the way */
   PlanRule rule;   /* the last one that was met; rules are checked in order */
+  Plan plan;       /* that broke it first */
   GError *message;
 } Nearest;
 
 /* Takes what is left of the GPUs for data parallelism; FALSE if that cannot be. */
 static gboolean complete(const Nearest *n, Plan *p)
 {
-  gint64 others = (gint64)p->tp * p->pp * p->cp;
   int dp = n->fixed->value[KEY_DP];
 
-  if (p->gpus % others != 0 || (dp > 0 && dp != p->gpus / others))
+  p->dp = (int)(p->gpus / ((gint64)p->tp * p->pp * p->cp));
+  if (dp > 0 && dp != p->dp)
     return FALSE;
-  p->dp = (int)(p->gpus / others);
   p->ep = MAX(n->fixed->value[KEY_EP], 1);
   p->etp = MAX(n->fixed->value[KEY_ETP], 0);
   p->micro_batch = MAX(n->fixed->value[KEY_MICRO_BATCH], 1);
@@ -54,27 +54,106 @@ static void check(Nearest *n, Plan plan)
   n->legal |= rule == RULE_NONE;
   if (rule > n->rule) {
     n->rule = rule;
+    n->plan = plan;
     g_clear_error(&n->message);
     n->message = g_steal_pointer(&error);
   }
   g_clear_error(&error);
 }
 
-/* All plans with the values of tried[from] and behind. */
-static void check_from(Nearest *n, gsize from, Plan *plan)
+static int *tried_of(Plan *p, gsize at)
+{
+  PlanKeyId id = tried[at].id;
+
+  return id == KEY_TP ? &p->tp : id == KEY_PP ? &p->pp : id == KEY_CP ? &p->cp : &p->zero;
+}
+
+/* All plans with the values of tried[from] and behind; `left` GPUs are not divided yet. */
+static void check_from(Nearest *n, gsize from, Plan *plan, int left)
 {
   if (from == G_N_ELEMENTS(tried)) {
     check(n, *plan);
     return;
   }
-  int *degree = tried[from].id == KEY_TP ? &plan->tp : tried[from].id == KEY_PP ? &plan->pp
-                : tried[from].id == KEY_CP ? &plan->cp : &plan->zero;
-  int fixed = n->fixed->value[tried[from].id];
-  for (gsize i = 0; i < (fixed >= 0 ? 1 : G_N_ELEMENTS(tried[from].values)); i++) {
-    *degree = fixed >= 0 ? fixed : tried[from].values[i];
-    if (*degree > 0 || tried[from].id == KEY_ZERO)
-      check_from(n, from + 1, plan);
+  int fixed = n->fixed->value[tried[from].id], most = tried[from].most;
+  for (int v = tried[from].least; v <= (most ? most : left); v++) {
+    if ((fixed >= 0 && v != fixed) || (!most && left % v != 0))
+      continue;
+    *tried_of(plan, from) = v;
+    check_from(n, from + 1, plan, most ? left : left / v);
   }
+}
+
+/* "tp 2 x pp 3" of the degrees that are fixed, and their product; NULL = none is. */
+static char *fixed_product(const Fixed *fixed, const PlanKeyId *ids, gsize n, gint64 *product)
+{
+  GString *s = g_string_new(NULL);
+
+  *product = 1;
+  for (gsize i = 0; i < n; i++)
+    if (fixed->value[ids[i]] > 0) {
+      g_string_append_printf(s, "%s%s %d", s->len ? " x " : "", plan_key_of(ids[i])->shorter, fixed->value[ids[i]]);
+      *product = MIN(*product * fixed->value[ids[i]], G_MAXINT32);
+    }
+  return g_string_free(s, s->len == 0);
+}
+
+/* What does not divide, whatever is left open; NULL = all does. */
+static char *explain_division(const Fixed *fixed, int gpus, int batch)
+{
+  static const PlanKeyId ranks[] = { KEY_TP, KEY_PP, KEY_CP, KEY_DP }, sequences[] = { KEY_MICRO_BATCH, KEY_DP };
+  gint64 product;
+  g_autofree char *degrees = fixed_product(fixed, ranks, G_N_ELEMENTS(ranks), &product);
+  gboolean all = TRUE;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(ranks); i++)
+    all &= fixed->value[ranks[i]] > 0;
+  if (all && product != gpus)
+    return g_strdup_printf("%s take %" G_GINT64_FORMAT " GPUs, and there are %d", degrees, product, gpus);
+  if (gpus % product != 0)
+    return g_strdup_printf("%d GPUs do not divide by %s", gpus, degrees);
+  g_autofree char *parts = fixed_product(fixed, sequences, G_N_ELEMENTS(sequences), &product);
+  if (batch % product != 0)
+    return g_strdup_printf("a global batch of %d sequences does not divide by %s", batch, parts);
+  return NULL;
+}
+
+/* A rule's message in the names of --fix. */
+static char *in_short_names(const char *message)
+{
+  g_autoptr(GString) s = g_string_new(message + (g_str_has_prefix(message, "plan: ") ? strlen("plan: ") : 0));
+
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
+    const PlanKey *key = plan_key_of(id);
+    gsize long_name = strlen(key->field.key);
+    for (char *at = s->str; key->fix != FIX_NONE && !key->object && (at = strstr(at, key->field.key)) != NULL;) {
+      gssize pos = at - s->str;
+      gboolean whole = (pos == 0 || !(g_ascii_isalnum(at[-1]) || at[-1] == '_')) &&
+                       !(g_ascii_isalnum(at[long_name]) || at[long_name] == '_');
+      if (whole) {
+        g_string_erase(s, pos, (gssize)long_name);
+        g_string_insert(s, pos, key->shorter);
+      }
+      at = s->str + pos + (whole ? strlen(key->shorter) : long_name);
+    }
+  }
+  return g_strdup(s->str);
+}
+
+/* What the nearest has that nobody fixed and a plan need not have: "tp 2 and zero 1"; NULL = nothing. */
+static char *chosen(const Nearest *n)
+{
+  g_autoptr(GPtrArray) words = g_ptr_array_new_with_free_func(g_free);
+  Plan plan = n->plan;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(tried); i++)
+    if (n->fixed->value[tried[i].id] < 0 && *tried_of(&plan, i) > tried[i].least)
+      g_ptr_array_add(words, g_strdup_printf("%s %d", plan_key_of(tried[i].id)->shorter, *tried_of(&plan, i)));
+  GString *s = g_string_new(NULL);
+  for (guint i = 0; i < words->len; i++)
+    g_string_append_printf(s, "%s%s", i == 0 ? "" : i + 1 < words->len ? ", " : " and ",
+                           (char *)g_ptr_array_index(words, i));
+  return g_string_free(s, s->len == 0);
 }
 
 char *explain_lacking(const Model *model, const Fixed *fixed)
@@ -92,17 +171,18 @@ char *explain_empty(const Model *model, const Cluster *cluster, const SearchOpti
   Nearest n = { .model = model, .cluster = cluster, .fixed = fixed };
   Plan plan = space_base(options);
 
+  plan.gpus = cluster->devices;
   char *why = explain_lacking(model, fixed);
+  if (!why)
+    why = explain_division(fixed, plan.gpus, plan.global_batch);
   if (why)
     return why;
-  plan.gpus = cluster->devices;
-  check_from(&n, 0, &plan);
-  if (n.legal)
-    why = g_strdup("no plan of the space has these values");
-  else if (!n.message)
-    why = g_strdup_printf("no split of %d GPUs has these values", cluster->devices);
-  else
-    why = g_strdup(n.message->message + (g_str_has_prefix(n.message->message, "plan: ") ? strlen("plan: ") : 0));
+  check_from(&n, 0, &plan, plan.gpus);
+  if (n.legal || !n.message) {
+    g_clear_error(&n.message);
+    return g_strdup("no rule forbids these values together, but the search tries no such plan");
+  }
+  g_autofree char *rule = in_short_names(n.message->message), *with = chosen(&n);
   g_clear_error(&n.message);
-  return why;
+  return with ? g_strdup_printf("one with %s comes nearest, and breaks a rule: %s", with, rule) : g_steal_pointer(&rule);
 }
