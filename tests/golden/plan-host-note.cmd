@@ -1,0 +1,1 @@
+ask="tdp-plan --model llama-3.1-70b --cluster dgx-h100 --gpus 24 --json"; saves() { jq -c '[.plans[0].plan.recompute_granularity, .plans[0].iteration_s, .notes]'; }; for more in "" "--space offload" "--fix offload=none" "--objective memory" "--fix recompute=selective" "--objective gpu-hours"; do $ask $more 2>/dev/null | saves; done
