@@ -1,4 +1,5 @@
 /* Strategies by layer: the solver against all choices, layout changes by hand, a stage of a plan. */
+#include "cost/orthogonal.h"
 #include "cost/redistribute.h"
 #include "fixture.h"
 #include "main.h"
@@ -77,6 +78,86 @@ START_TEST(layouts_by_hand)
 }
 END_TEST
 
+/* A stage's problem of random numbers: strategies of tensor degrees 1, 2, 4 and 8, whose communicators count. */
+static void draw_stage(GRand *rand, const Plan *plan, LayerwiseProblem *p, GArray *variants)
+{
+  for (int i = 0; i < p->strategies; i++) {
+    Plan v = *plan;
+    v.tp = 1 << (i == 0 ? 1 : g_rand_int_range(rand, 0, 4));
+    v.dp = 8 / v.tp;
+    g_array_append_val(variants, v);
+  }
+  for (int i = 0; i < p->layers * p->strategies; i++) {
+    p->seconds[i] = g_rand_int_range(rand, 1, 20);
+    p->bytes[i] = g_rand_int_range(rand, 1, 10);
+  }
+  for (int i = 0; i < p->strategies * p->strategies; i++)
+    p->change_s[i] = i % (p->strategies + 1) ? g_rand_int_range(rand, 0, 3) : 0;
+}
+
+/* Against all choices, each with the communicators of the degrees that it takes. */
+START_TEST(stages_pay_for_communicators)
+{
+  g_autoptr(GRand) rand = g_rand_new_with_seed(_i + 1);
+  g_autoptr(Model) model = fixture_llama(8, 1024, 16, 16, 512, 1024);
+  g_autoptr(Framework) framework = fixture_framework("galvatron");
+  g_autoptr(GArray) variants = g_array_new(FALSE, FALSE, sizeof(Plan));
+  Plan plan = plan_default(model, framework);
+  double seconds[30], bytes[30], change[36], found = 0, best = INFINITY;
+  LayerwiseProblem p = { g_rand_int_range(rand, 1, 6), g_rand_int_range(rand, 2, 7), seconds, bytes, change, 0, 0 };
+  int choice[5] = { 0 }, n = 1;
+
+  plan.gpus = plan.dp = 8;
+  framework->group_bytes = g_rand_int_range(rand, 1, 6);
+  draw_stage(rand, &plan, &p, variants);
+  p.room = p.layers * g_rand_int_range(rand, 2, 10);
+  for (int i = 0; i < p.layers; i++)
+    n *= p.strategies;
+  for (int k = 0; k < n; k++) {
+    for (int i = 0, rest = k; i < p.layers; i++, rest /= p.strategies)
+      choice[i] = rest % p.strategies;
+    if (layerwise_stage_bytes(&p, variants, choice) <= p.room)
+      best = MIN(best, layerwise_seconds(&p, choice));
+  }
+  ck_assert_int_eq(layerwise_solve_stage(&p, variants, choice, &found), isfinite(best));
+  if (isfinite(best)) {
+    ck_assert_double_eq(found, best);
+    ck_assert_double_eq(layerwise_seconds(&p, choice), best);
+    ck_assert_double_le(layerwise_stage_bytes(&p, variants, choice), p.room);
+  }
+}
+END_TEST
+
+/* Muon that works on each micro-batch's gradients does so as often as the plan has them. */
+START_TEST(muon_is_of_all_micro_batches)
+{
+  g_autoptr(Model) model = fixture_llama(4, 1024, 16, 16, 512, 1024);
+  g_autoptr(Cluster) c = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("deepspeed");
+  Plan plan = plan_default(model, framework);
+  double once_s[2], work_s[2];
+
+  framework->optimizers = ~0u;
+  plan.gpus = plan.dp = 8;
+  plan.global_batch = 64;
+  plan.zero = 3;
+  plan.optimizer.name = OPTIMIZER_MUON;
+  for (int by_bucket = 0; by_bucket < 2; by_bucket++) {
+    g_autoptr(GArray) variants = g_array_new(FALSE, FALSE, sizeof(Plan));
+    framework->muon_by_bucket = by_bucket;
+    const Layout layout = layout_of(&plan);
+    g_autoptr(PriceTable) prices = price_table_new(model, &layout, c);
+    OptimizerWork work = price_of_layer(prices, model, 0, 1)->optimizer[0];
+    g_autoptr(LayerwiseProblem) p = layerwise_of_stage(model, c, &plan, 0, variants, NULL);
+    work.newton_most_s = 0;
+    once_s[by_bucket] = p->seconds[0] - 8 * p->pass_s[0];
+    work_s[by_bucket] = optimizer_work_price(&work, &layout.states[0], 8, c).seconds;
+  }
+  ck_assert_double_gt(work_s[1], 4 * work_s[0]);
+  ck_assert_double_eq_tol(once_s[1] - once_s[0], work_s[1] - work_s[0], 1e-9 * once_s[1]);
+}
+END_TEST
+
 /* Less room never makes a stage faster, and uniform choices are never better than the best. */
 START_TEST(stages_of_a_plan)
 {
@@ -115,4 +196,5 @@ START_TEST(stages_of_a_plan)
 }
 END_TEST
 
-TEST_LOOPS("layerwise", { solver_is_exact, 200, TRUE }, { layouts_by_hand }, { stages_of_a_plan })
+TEST_LOOPS("layerwise", { solver_is_exact, 200, TRUE }, { stages_pay_for_communicators, 400, TRUE },
+           { muon_is_of_all_micro_batches }, { layouts_by_hand }, { stages_of_a_plan })

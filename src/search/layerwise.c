@@ -84,7 +84,7 @@ static void extend_all(const LayerwiseProblem *p, int layer, const int *layout, 
   for (int s = 0; s < p->strategies; s++) {
     g_array_set_size(scratch, 0);
     for (int t = s; t < p->strategies && layout[s] == s; t++)
-      if (layout[t] == s)
+      if (layout[t] == s && !(p->barred && p->barred[t]))
         extend(p, layer, t, labels, first, end, scratch);
     keep_best(scratch, labels);
   }
@@ -154,40 +154,109 @@ void layerwise_problem_free(LayerwiseProblem *p)
   g_free(p);
 }
 
-/* Communicators of tensor degrees other than the plan's own, the first variant's, which are counted with it. */
-static double group_bytes(const LayerwiseProblem *p, const GArray *variants, const int *choice)
+/* ---- communicators ---- */
+
+#define DEGREES_MAX 32
+
+/* The tensor degrees of a stage's strategies, the plan's own, the first variant's, first. */
+typedef struct {
+  int n, of[DEGREES_MAX];
+  double bytes[DEGREES_MAX]; /* of communicators; the own ones are counted with the plan */
+} Degrees;
+
+static int degree_at(const Degrees *d, int tp)
 {
-  const Plan *own = &g_array_index(variants, Plan, 0);
+  int i = 0;
+
+  while (i < d->n && d->of[i] != tp)
+    i++;
+  return i;
+}
+
+static Degrees find_degrees(const GArray *variants)
+{
+  Degrees d = { 0 };
+
+  for (guint i = 0; i < variants->len; i++) {
+    const Layout layout = layout_of(&g_array_index(variants, Plan, i));
+    int at = degree_at(&d, layout.passes.tp);
+    g_assert(at < DEGREES_MAX);
+    d.n = MAX(d.n, at + 1);
+    d.of[at] = layout.passes.tp;
+    d.bytes[at] = at == 0 ? 0 : MAX(d.bytes[at], op_layer_groups(&layout) * layout.passes.framework->group_bytes);
+  }
+  return d;
+}
+
+static guint taken_degrees(const LayerwiseProblem *p, const GArray *variants, const Degrees *d, const int *choice)
+{
+  guint taken = 0;
+
+  for (int i = 0; i < p->layers; i++)
+    taken |= 1u << degree_at(d, g_array_index(variants, Plan, choice[i]).tp);
+  return taken;
+}
+
+static double group_bytes(const Degrees *d, guint degrees)
+{
   double bytes = 0;
 
-  for (int i = 0; i < p->layers; i++) {
-    const Plan *v = &g_array_index(variants, Plan, choice[i]);
-    const Layout layout = layout_of(v);
-    gboolean counted = v->tp == own->tp;
-    for (int k = 0; k < i; k++)
-      counted |= g_array_index(variants, Plan, choice[k]).tp == v->tp;
-    bytes += counted ? 0 : op_layer_groups(&layout) * layout.passes.framework->group_bytes;
-  }
+  for (int i = 0; i < d->n; i++)
+    bytes += degrees >> i & 1 ? d->bytes[i] : 0;
   return bytes;
 }
 
-/* Less room each time, as often as there are sums of communicators at most. */
-gboolean layerwise_solve_stage(const LayerwiseProblem *problem, const GArray *variants, int *choice, double *seconds)
-{
-  LayerwiseProblem p = *problem;
+typedef struct {
+  const LayerwiseProblem *problem;
+  const GArray *variants;
+  Degrees degrees;
+  gboolean *barred;
+  int *best; /* the best choice so far */
+  double best_s;
+} StageSearch;
 
-  while (layerwise_solve(&p, choice, seconds)) {
-    double room = problem->room - group_bytes(&p, variants, choice);
-    if (layerwise_bytes(&p, choice) <= room)
-      return TRUE;
-    p.room = MIN(room, nextafter(p.room, 0));
+/* With the degrees that must be paid for and without those that are barred; of one that the best then takes beside
+ * these, both: paid for, and barred. What such a part can do at best is what it does where the others are free. */
+static void solve_part(StageSearch *s, guint paid, guint barred)
+{
+  LayerwiseProblem p = *s->problem;
+  g_autofree int *choice = g_new0(int, MAX(p.layers, 1));
+  double seconds;
+
+  for (int i = 0; i < p.strategies; i++)
+    s->barred[i] = barred >> degree_at(&s->degrees, g_array_index(s->variants, Plan, i).tp) & 1;
+  p.barred = s->barred;
+  p.room -= group_bytes(&s->degrees, paid);
+  if (!layerwise_solve(&p, choice, &seconds) || seconds >= s->best_s)
+    return;
+  guint taken = taken_degrees(&p, s->variants, &s->degrees, choice);
+  if (layerwise_bytes(&p, choice) <= s->problem->room - group_bytes(&s->degrees, taken)) {
+    memcpy(s->best, choice, p.layers * sizeof *choice);
+    s->best_s = seconds;
+    return;
   }
-  return FALSE;
+  int open = g_bit_nth_lsf(taken & ~paid & ~1u, -1);
+  if (open < 0) /* a stage without layers, and no room */
+    return;
+  solve_part(s, paid | 1u << open, barred);
+  solve_part(s, paid, barred | 1u << open);
+}
+
+gboolean layerwise_solve_stage(const LayerwiseProblem *p, const GArray *variants, int *choice, double *seconds)
+{
+  g_autofree gboolean *barred = g_new0(gboolean, MAX(p->strategies, 1));
+  StageSearch s = { p, variants, find_degrees(variants), barred, choice, INFINITY };
+
+  solve_part(&s, 0, 0);
+  *seconds = s.best_s;
+  return isfinite(s.best_s) && !stop_heard(p->stop);
 }
 
 double layerwise_stage_bytes(const LayerwiseProblem *p, const GArray *variants, const int *choice)
 {
-  return p->fixed_bytes + layerwise_bytes(p, choice) + group_bytes(p, variants, choice);
+  const Degrees d = find_degrees(variants);
+
+  return p->fixed_bytes + layerwise_bytes(p, choice) + group_bytes(&d, taken_degrees(p, variants, &d, choice));
 }
 
 StageTime layerwise_stage_time(const LayerwiseProblem *p, const int *choice, int micro_batches)
@@ -296,14 +365,15 @@ typedef struct {
 } Stage;
 
 /* A layer's update; the devices that a strategy divides its states over share the orthogonalisation of all layers. */
-static double update_s(const Stage *stage, const StateLayout states[2], const LayerPrice *l)
+static double update_s(const Stage *stage, const Layout *layout, const LayerPrice *l)
 {
+  const StateLayout *states = layout->states;
   const double params[2] = { l->params }, narrow[2] = { l->narrow[0] };
   OptimizerWork work = l->optimizer[0];
 
   work.newton_most_s = 0;
   return optimizer_price(states, stage->site, params, narrow, NULL).seconds +
-         optimizer_work_price(&work, &states[0], 1, stage->site).seconds;
+         optimizer_work_price(&work, &states[0], layout->pipeline.shape.micro, stage->site).seconds;
 }
 
 static double layer_state_bytes(const Stage *stage, const StateLayout *states, const LayerPrice *l)
@@ -325,7 +395,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
     int at = i * p->strategies + strategy;
     p->pass_s[at] = passes;
     p->seconds[at] = m * passes + exposed_s(&layout, stage->site, l, passes) +
-                     update_s(stage, layout.states, l);
+                     update_s(stage, &layout, l);
     p->bytes[at] = layer_state_bytes(stage, layout.states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
 }
@@ -366,7 +436,7 @@ static double fill_ends(const Stage *stage, const Layout *layout, gboolean embed
     if (!(end ? head : embedding))
       continue;
     p->end_pass_s += passes;
-    p->end_once_s += exposed_s(layout, stage->site, l, passes) + update_s(stage, layout->states, l);
+    p->end_once_s += exposed_s(layout, stage->site, l, passes) + update_s(stage, layout, l);
     bytes += layer_state_bytes(stage, layout->states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
   return bytes;

@@ -31,6 +31,7 @@ typedef struct {
   double *change_s; /* [strategy before][strategy behind] */
   int outside;
   double room;      /* bytes */
+  const gboolean *barred; /* [strategy]: no layer takes it; NULL = any may be taken */
   /* of a stage alone */
   double *pass_s;   /* [layer][strategy]: of `seconds`, one micro-batch's passes */
   double end_pass_s, end_once_s; /* of the embedding and the head: of a micro-batch, of a step */
@@ -38,7 +39,8 @@ typedef struct {
   Stop *stop; /* asked before each layer; NULL = never */
 } LayerwiseProblem;
 
-/* The same of a stage's problem, in the room that communicators of the strategies taken leave. */
+/* The same of a stage's problem, in the room that communicators of the strategies taken leave: those of each tensor degree
+ * but the plan's own, as many as any of its variants has. Exact, too. */
 gboolean layerwise_solve_stage(const LayerwiseProblem *problem, const GArray *variants, int *choice, double *seconds);
 
 /* Bytes of the device under a choice: fixed ones, layers and communicators. */
