@@ -49,6 +49,40 @@ START_TEST(solver_is_exact)
 }
 END_TEST
 
+/* Many alike layers with many strategies: labels whose bound is no better than what is known are left, and the answer is
+ * no worse than any mixture of two strategies that fits. */
+START_TEST(many_alike_layers)
+{
+  enum { LAYERS = 64, STRATEGIES = 24 };
+  g_autoptr(GRand) rand = g_rand_new_with_seed(_i + 1);
+  g_autofree double *seconds = g_new(double, LAYERS * STRATEGIES), *bytes = g_new(double, LAYERS * STRATEGIES);
+  g_autofree double *change = g_new0(double, STRATEGIES * STRATEGIES);
+  LayerwiseProblem p = { LAYERS, STRATEGIES, seconds, bytes, change, 0, LAYERS * 5.5 };
+  int choice[LAYERS];
+  double found;
+
+  for (int s = 0; s < STRATEGIES; s++) {
+    seconds[s] = g_rand_double_range(rand, 1, 2);
+    bytes[s] = 1 + 8 / seconds[s];
+    for (int i = 1; i < LAYERS; i++) {
+      seconds[i * STRATEGIES + s] = seconds[s];
+      bytes[i * STRATEGIES + s] = bytes[s];
+    }
+  }
+  ck_assert(layerwise_solve(&p, choice, &found));
+  ck_assert_double_le(layerwise_bytes(&p, choice), p.room);
+  ck_assert_double_eq_tol(layerwise_seconds(&p, choice), found, 1e-9 * found);
+  for (int k = 0; k < STRATEGIES * STRATEGIES * 8; k++) {
+    int first = g_rand_int_range(rand, 0, STRATEGIES), other = g_rand_int_range(rand, 0, STRATEGIES);
+    int many = g_rand_int_range(rand, 0, LAYERS);
+    for (int i = 0; i < LAYERS; i++)
+      choice[i] = i < many ? first : other;
+    if (layerwise_bytes(&p, choice) <= p.room)
+      ck_assert_double_le(found, layerwise_seconds(&p, choice) * (1 + 1e-12));
+  }
+}
+END_TEST
+
 /* Going up in tensor degree gathers sequences, going down slices; divided tokens change places. */
 START_TEST(layouts_by_hand)
 {
@@ -196,5 +230,5 @@ START_TEST(stages_of_a_plan)
 }
 END_TEST
 
-TEST_LOOPS("layerwise", { solver_is_exact, 200, TRUE }, { stages_pay_for_communicators, 400, TRUE },
+TEST_LOOPS("layerwise", { solver_is_exact, 200, TRUE }, { many_alike_layers, 2 }, { stages_pay_for_communicators, 400, TRUE },
            { muon_is_of_all_micro_batches }, { layouts_by_hand }, { stages_of_a_plan })

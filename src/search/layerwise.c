@@ -7,6 +7,27 @@
 #include <math.h>
 #include <string.h>
 
+double layerwise_seconds(const LayerwiseProblem *p, const int *choice)
+{
+  double seconds = 0;
+  int before = p->outside;
+
+  for (int layer = 0; layer < p->layers; layer++) {
+    seconds += p->change_s[before * p->strategies + choice[layer]] + p->seconds[layer * p->strategies + choice[layer]];
+    before = choice[layer];
+  }
+  return seconds + p->change_s[before * p->strategies + p->outside];
+}
+
+double layerwise_bytes(const LayerwiseProblem *p, const int *choice)
+{
+  double bytes = 0;
+
+  for (int layer = 0; layer < p->layers; layer++)
+    bytes += p->bytes[layer * p->strategies + choice[layer]];
+  return bytes;
+}
+
 /* ---- the solver ---- */
 
 typedef struct {
@@ -40,17 +61,108 @@ static void keep_best(GArray *from, GArray *to)
   }
 }
 
+/* What labels are held against: no choice that goes on from one takes less than its seconds, the rest's seconds and
+ * price x bytes, less price x the room that is left (Lagrange); `seconds` are some choice's that fits. */
+typedef struct {
+  double price, seconds;
+  double *rest; /* [layer][strategy before]: least of seconds + price x bytes from the layer on */
+} Bound;
+
+#define ROUNDING 1e-9 /* of sums in another order */
+
+static gboolean may_take(const LayerwiseProblem *p, int strategy)
+{
+  return !p->barred || !p->barred[strategy];
+}
+
+/* From the last layer to the first; `choice` gets what comes to the least. */
+static void fill_rest(const LayerwiseProblem *p, Bound *b, double price, int *choice, int *next)
+{
+  int n = p->strategies;
+
+  for (int s = 0; s < n; s++)
+    b->rest[p->layers * n + s] = p->change_s[s * n + p->outside];
+  for (int layer = p->layers - 1; layer >= 0; layer--)
+    for (int s = 0; s < n; s++) {
+      double *least = &b->rest[layer * n + s];
+      *least = INFINITY;
+      for (int t = 0; t < n; t++) {
+        int at = layer * n + t;
+        double sum = p->change_s[s * n + t] + p->seconds[at] + price * p->bytes[at] + b->rest[at + n];
+        if (may_take(p, t) && sum < *least) {
+          *least = sum;
+          next[layer * n + s] = t;
+        }
+      }
+    }
+  for (int layer = 0, s = p->outside; layer < p->layers && isfinite(b->rest[p->outside]); layer++)
+    choice[layer] = s = next[layer * n + s];
+  b->price = price;
+}
+
+/* Fills for a price; returns whether what comes to the least fits. */
+static gboolean try_price(const LayerwiseProblem *p, Bound *b, double price, int *choice, int *next)
+{
+  fill_rest(p, b, price, choice, next);
+  if (!isfinite(b->rest[p->outside]) || layerwise_bytes(p, choice) > p->room)
+    return FALSE;
+  b->seconds = MIN(b->seconds, layerwise_seconds(p, choice));
+  return TRUE;
+}
+
+/* The first layers as one choice has them, the others as another. */
+static void try_mixtures(const LayerwiseProblem *p, Bound *b, const int *first, const int *others)
+{
+  g_autofree int *choice = g_memdup2(others, p->layers * sizeof *others);
+
+  for (int i = 0; i < p->layers; i++) {
+    choice[i] = first[i];
+    if (layerwise_bytes(p, choice) <= p->room)
+      b->seconds = MIN(b->seconds, layerwise_seconds(p, choice));
+  }
+}
+
+/* With the price that bounds best, as far as halving finds it. */
+static void find_bound(const LayerwiseProblem *p, Bound *b)
+{
+  g_autofree int *small = g_new0(int, p->layers + 1), *large = g_new0(int, p->layers + 1);
+  g_autofree int *choice = g_new0(int, p->layers + 1), *next = g_new0(int, p->layers * p->strategies + 1);
+  double low = 0, high, best = -INFINITY, price = 0;
+
+  b->seconds = INFINITY;
+  if (try_price(p, b, 0, large, next) || !isfinite(b->rest[p->outside]) || p->room <= 0)
+    return;
+  high = b->rest[p->outside] / p->room;
+  for (int i = 0; i < 60 && !try_price(p, b, high, small, next); i++)
+    high *= 2;
+  for (int i = 0; i < 40 && !stop_asked(p->stop); i++) {
+    double middle = (low + high) / 2;
+    gboolean fits = try_price(p, b, middle, choice, next);
+    double bound = b->rest[p->outside] - middle * p->room;
+    *(fits ? &high : &low) = middle;
+    memcpy(fits ? small : large, choice, p->layers * sizeof *choice);
+    if (bound > best) {
+      best = bound;
+      price = middle;
+    }
+  }
+  try_mixtures(p, b, small, large);
+  try_mixtures(p, b, large, small);
+  fill_rest(p, b, price, choice, next);
+}
+
 /* Labels of a layer under one strategy, from those before[first..end). */
-static void extend(const LayerwiseProblem *p, int layer, int strategy, const GArray *labels, int first, int end,
-                   GArray *scratch)
+static void extend(const LayerwiseProblem *p, const Bound *b, int layer, int strategy, const GArray *labels, int first,
+                   int end, GArray *scratch)
 {
   int at = layer * p->strategies + strategy;
+  double rest = b->rest[at + p->strategies], most = b->seconds + ROUNDING * (fabs(b->seconds) + b->price * p->room);
 
   for (int i = first; i < end; i++) {
     const Label *l = &g_array_index(labels, Label, i);
     Label next = { l->seconds + p->change_s[l->strategy * p->strategies + strategy] + p->seconds[at],
                    l->bytes + p->bytes[at], strategy, i };
-    if (next.bytes <= p->room)
+    if (next.bytes <= p->room && next.seconds + rest - b->price * (p->room - next.bytes) <= most)
       g_array_append_val(scratch, next);
   }
 }
@@ -76,16 +188,16 @@ static int *find_layouts(const LayerwiseProblem *p)
 }
 
 /* Labels of a layer: of those whose layouts are alike, the ones that no other beats in both. */
-static void extend_all(const LayerwiseProblem *p, int layer, const int *layout, GArray *labels, int first,
-                       GArray *scratch)
+static void extend_all(const LayerwiseProblem *p, const Bound *b, int layer, const int *layout, GArray *labels,
+                       int first, GArray *scratch)
 {
   int end = labels->len;
 
   for (int s = 0; s < p->strategies; s++) {
     g_array_set_size(scratch, 0);
     for (int t = s; t < p->strategies && layout[s] == s; t++)
-      if (layout[t] == s && !(p->barred && p->barred[t]))
-        extend(p, layer, t, labels, first, end, scratch);
+      if (layout[t] == s && may_take(p, t))
+        extend(p, b, layer, t, labels, first, end, scratch);
     keep_best(scratch, labels);
   }
 }
@@ -95,15 +207,18 @@ gboolean layerwise_solve(const LayerwiseProblem *p, int *choice, double *seconds
   g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label));
   g_autoptr(GArray) scratch = g_array_new(FALSE, FALSE, sizeof(Label));
   g_autofree int *layout = find_layouts(p);
+  g_autofree double *rest = g_new(double, (p->layers + 1) * p->strategies);
+  Bound bound = { 0, INFINITY, rest };
   Label start = { 0, 0, p->outside, -1 };
   int first = 0, best = -1;
 
+  find_bound(p, &bound);
   g_array_append_val(labels, start);
   for (int layer = 0; layer < p->layers; layer++) {
     int end = labels->len;
     if (stop_asked(p->stop))
       return FALSE;
-    extend_all(p, layer, layout, labels, first, scratch);
+    extend_all(p, &bound, layer, layout, labels, first, scratch);
     first = end;
   }
   *seconds = INFINITY;
@@ -120,27 +235,6 @@ gboolean layerwise_solve(const LayerwiseProblem *p, int *choice, double *seconds
     i = g_array_index(labels, Label, i).before;
   }
   return best >= 0;
-}
-
-double layerwise_seconds(const LayerwiseProblem *p, const int *choice)
-{
-  double seconds = 0;
-  int before = p->outside;
-
-  for (int layer = 0; layer < p->layers; layer++) {
-    seconds += p->change_s[before * p->strategies + choice[layer]] + p->seconds[layer * p->strategies + choice[layer]];
-    before = choice[layer];
-  }
-  return seconds + p->change_s[before * p->strategies + p->outside];
-}
-
-double layerwise_bytes(const LayerwiseProblem *p, const int *choice)
-{
-  double bytes = 0;
-
-  for (int layer = 0; layer < p->layers; layer++)
-    bytes += p->bytes[layer * p->strategies + choice[layer]];
-  return bytes;
 }
 
 void layerwise_problem_free(LayerwiseProblem *p)

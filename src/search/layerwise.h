@@ -8,7 +8,8 @@
  * strategies a change of layout takes time. Before the first and behind the last
  * layer stands the strategy `outside`. Least time in the room there is: labels of
  * time and memory go from layer to layer, for each layout behind the last layer
- * those that no other beats in both.
+ * those that no other beats in both, and from which a price for memory does not show
+ * that nothing better than a known choice follows.
  *
  * layerwise_of_stage() makes the problem of the blocks of one pipeline stage of a
  * plan: times are of a whole step, micro-batches times passes, with the optimizer
