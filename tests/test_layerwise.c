@@ -3,6 +3,7 @@
 #include "cost/redistribute.h"
 #include "fixture.h"
 #include "main.h"
+#include "planned.h"
 #include "search/layerwise.h"
 
 #include <math.h>
@@ -192,6 +193,32 @@ START_TEST(muon_is_of_all_micro_batches)
 }
 END_TEST
 
+/* Sums over the layers come to what the simulation finds, whatever data-parallel communication runs beside passes: over
+ * links in a node that computation is slowed by, or over the slower ones between nodes. */
+START_TEST(sums_are_of_what_is_simulated)
+{
+  static const struct { int tp, dp, gpus; } splits[] = { { 4, 2, 8 }, { 2, 4, 8 }, { 1, 8, 8 }, { 4, 4, 16 } };
+  int zero = _i % 4, overlap = _i / 4 % 2, split = _i / 8;
+  Planned f;
+
+  planned_init(&f, fixture_llama(24, 4096, 32, 32, 2048, 32000), fixture_cluster("dgx", splits[split].gpus), "galvatron");
+  planned_divide(&f, splits[split].tp, 1, splits[split].dp);
+  f.cluster->device.memory_bytes = 1e12;
+  f.plan.global_batch = 16 * splits[split].dp;
+  f.plan.zero = zero;
+  f.plan.overlap.gradients = f.plan.overlap.parameters = overlap;
+  planned_accept(&f);
+  g_autoptr(GArray) variants = g_array_new(FALSE, FALSE, sizeof(Plan));
+  g_autoptr(LayerwiseProblem) p = layerwise_of_stage(f.model, f.cluster, &f.plan, 0, variants, NULL);
+  g_autofree int *own = g_new0(int, p->layers);
+  const Layout layout = layout_of(&f.plan);
+  StageTime time = layerwise_stage_time(p, own, 16);
+  double sum = layerwise_step_s(&layout, &time), step = planned_run(&f).iteration_s;
+  ck_assert_double_eq_tol(sum, step, 0.02 * step);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Less room never makes a stage faster, and uniform choices are never better than the best. */
 START_TEST(stages_of_a_plan)
 {
@@ -231,4 +258,4 @@ START_TEST(stages_of_a_plan)
 END_TEST
 
 TEST_LOOPS("layerwise", { solver_is_exact, 200, TRUE }, { many_alike_layers, 2 }, { stages_pay_for_communicators, 400, TRUE },
-           { muon_is_of_all_micro_batches }, { layouts_by_hand }, { stages_of_a_plan })
+           { muon_is_of_all_micro_batches }, { sums_are_of_what_is_simulated, 32 }, { layouts_by_hand }, { stages_of_a_plan })

@@ -21,6 +21,7 @@ typedef struct {
   Pipeline own, best;
   LayerStrategies strategies; /* of the best */
   gboolean holds;   /* a plan can say these */
+  gboolean differs; /* some layer has another strategy than the plan's own */
   Stop *stop;
 } Layerwise;
 
@@ -53,6 +54,14 @@ static void add_stage(Pipeline *pipeline, int stage, const LayerwiseProblem *p, 
   pipeline->bytes = MAX(pipeline->bytes, layerwise_stage_bytes(p, variants, choice));
 }
 
+/* What the simulated plan needs beyond the sums over its layers, which only one stage tells. */
+static double missing_bytes(const Result *r, const LayerwiseProblem *p, const GArray *variants, const int *own)
+{
+  return r->layout.pipeline.cut.stages > 1
+             ? 0
+             : MAX(0, r->metrics.peak_memory_bytes - layerwise_stage_bytes(p, variants, own));
+}
+
 static void try_stage(Layerwise *l, int stage)
 {
   const Result *r = l->result;
@@ -62,10 +71,13 @@ static void try_stage(Layerwise *l, int stage)
   double uniform = layerwise_seconds(p, choice), needs = layerwise_bytes(p, choice), seconds = uniform;
 
   add_stage(&l->own, stage, p, variants, choice);
+  p->room -= missing_bytes(r, p, variants, choice);
   if (!layerwise_solve_stage(p, variants, choice, &seconds) || seconds > uniform) {
     memset(choice, 0, p->layers * sizeof *choice);
     seconds = uniform;
   }
+  for (int i = 0; i < p->layers; i++)
+    l->differs |= choice[i] != 0;
   add_stage(&l->best, stage, p, variants, choice);
   l->holds &= layerwise_append(p, choice, variants, &l->strategies);
   table_add(l->table, "%d", stage);
@@ -122,6 +134,8 @@ static char *outcome(const Layerwise *l, double step_s, Plan *better)
   if (!framework->strategies)
     return g_strdup_printf("%s runs one strategy for all layers: --framework galvatron simulates such plans.\n",
                            framework->name);
+  if (!l->differs)
+    return g_strdup("No layer is faster with another strategy in the memory there is: nothing to simulate.\n");
   if (!l->holds)
     return g_strdup_printf("Not simulated: more than the %d runs of layers that a plan can hold.\n", STRATEGY_RUNS_MAX);
   return simulate_both(l, step_s, better);

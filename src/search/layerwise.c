@@ -2,6 +2,7 @@
 
 #include "cost/redistribute.h"
 #include "cost/orthogonal.h"
+#include "cost/sharded.h"
 #include "plan/plan.h"
 
 #include <math.h>
@@ -429,26 +430,11 @@ static void add_variants(const Model *model, const Cluster *cluster, const Plan 
         }
 }
 
-/* Data-parallel communication of a layer in a step that nothing hides: what runs
- * beside passes is charged where it is longer than they are. */
-static double exposed_s(const Layout *l, const Cluster *site, const LayerPrice *layer, double passes_s)
+/* What communication adds to passes that it runs beside: computation goes slower while it does, and waits for what is
+ * left of it. */
+static double beside_s(double comm_s, double passes_s, double slowdown)
 {
-  const StateLayout *p = &l->states[0];
-  GroupShape group = state_group(l, site, FALSE, RANKS_SHARDS);
-  double weights = op_gathered_bytes(p, layer->params, layer->narrow[0]);
-  double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, weights, &group).seconds;
-  double reduce = collective_cost(site, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                                  layer->params * p->reduce_bytes, &group).seconds;
-  double m = l->pipeline.shape.micro;
-
-  if (!p->sums)
-    return 0;
-  if (p->zero == 3)
-    return m * MAX(0, 2 * gather + reduce - (p->overlap_gradients && p->overlap_parameters ? passes_s : 0));
-  double once = p->overlap_gradients ? MAX(0, reduce - passes_s) : reduce;
-  if (p->zero == 2)
-    once *= m;
-  return once + (p->zero == 0 || p->overlap_parameters ? 0 : gather);
+  return comm_s <= slowdown * passes_s ? comm_s * (1 - 1 / slowdown) : comm_s - passes_s;
 }
 
 typedef struct {
@@ -457,6 +443,40 @@ typedef struct {
   StageBlocks blocks;
   double held; /* micro-batches in flight */
 } Stage;
+
+/* Data-parallel communication of a layer: alone, or its share of what all layers of the stage send at once. */
+static double data_s(const Stage *stage, const Layout *l, Collective what, double bytes, gboolean alone)
+{
+  GroupShape group = state_group(l, stage->site, FALSE, RANKS_SHARDS);
+  int layers = alone ? 1 : stage->blocks.end - stage->blocks.first;
+
+  return (sharded_cost(&l->states[0], stage->site, what, layers * bytes, &group).seconds +
+          l->passes.framework->collective_s) / layers;
+}
+
+/* What that adds to a step: all of it, or what it adds to passes. */
+static double exposed_s(const Stage *stage, const Layout *l, const LayerPrice *layer)
+{
+  const StateLayout *p = &l->states[0];
+  GroupShape group = state_group(l, stage->site, FALSE, RANKS_SHARDS);
+  double slowdown = overlap_slowdown(stage->site, &group), m = l->pipeline.shape.micro;
+  double forward = layer->pass[PASS_FORWARD].seconds, backward = layer->pass[PASS_BACKWARD].seconds;
+
+  if (!p->sums)
+    return 0;
+  double gather = data_s(stage, l, COLLECTIVE_ALL_GATHER, op_gathered_bytes(p, layer->params, layer->narrow[0]),
+                         p->zero == 3 || p->overlap_parameters);
+  double reduce = data_s(stage, l, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
+                         layer->params * p->reduce_bytes, p->zero == 3 || p->overlap_gradients);
+  if (p->zero == 3 && p->overlap_gradients && p->overlap_parameters)
+    return m * (beside_s(gather, forward, slowdown) + beside_s(gather + reduce, backward, slowdown));
+  if (p->zero == 3)
+    return m * (2 * gather + reduce);
+  double beside = backward + (p->sums_each ? forward : 0); /* the next micro-batch's */
+  double sum = p->overlap_gradients ? beside_s(reduce, beside, slowdown) : reduce;
+  double fresh = p->zero == 0 ? 0 : p->overlap_parameters ? beside_s(gather, forward, slowdown) : gather;
+  return (p->sums_each ? m : 1) * sum + fresh;
+}
 
 /* A layer's update; the devices that a strategy divides its states over share the orthogonalisation of all layers. */
 static double update_s(const Stage *stage, const Layout *layout, const LayerPrice *l)
@@ -488,7 +508,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
     double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
     int at = i * p->strategies + strategy;
     p->pass_s[at] = passes;
-    p->seconds[at] = m * passes + exposed_s(&layout, stage->site, l, passes) +
+    p->seconds[at] = m * passes + exposed_s(stage, &layout, l) +
                      update_s(stage, &layout, l);
     p->bytes[at] = layer_state_bytes(stage, layout.states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
@@ -530,7 +550,7 @@ static double fill_ends(const Stage *stage, const Layout *layout, gboolean embed
     if (!(end ? head : embedding))
       continue;
     p->end_pass_s += passes;
-    p->end_once_s += exposed_s(layout, stage->site, l, passes) + update_s(stage, layout, l);
+    p->end_once_s += exposed_s(stage, layout, l) + update_s(stage, layout, l);
     bytes += layer_state_bytes(stage, layout->states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
   return bytes;

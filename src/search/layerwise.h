@@ -13,9 +13,9 @@
  *
  * layerwise_of_stage() makes the problem of the blocks of one pipeline stage of a
  * plan: times are of a whole step, micro-batches times passes, with the optimizer
- * and the data-parallel communication that nothing hides; memory is states and
- * the activations in flight. It leaves out what the program adds beside passes
- * (prefetch, order). layerwise_step_s() puts the stages of a pipeline together:
+ * and what data-parallel communication adds: alone all of it, beside passes what
+ * they are slowed by while it runs, and what is left of it behind them; memory is
+ * states and the activations in flight. It leaves out the order of tasks. layerwise_step_s() puts the stages of a pipeline together:
  * (micro-batches - 1) x slowest + sum of all, and what ends a step of the slowest.
  * The plan that says the choices (layerwise_append) is then simulated.
  */

@@ -1,0 +1,1 @@
+for q in "llama-3.1-8b --cluster dgx-h100 --gpus 8" "gpt3 --cluster dgx --gpus 128 --fix pp=2"; do tdp-plan --model $q --framework galvatron --top 1 --layerwise | sed -n '/^Strategies by layer/,$p'; done
