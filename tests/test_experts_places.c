@@ -137,7 +137,7 @@ START_TEST(nodes_behind_a_spine_are_counted)
   setup(&f, 16, 64);
   f.plan.ep = 16;
   f.plan.dispatch = DISPATCH_FLEX;
-  f.cluster->tiers[0].devices = f.cluster->devices_per_node = 2;
+  f.cluster->tiers[0].devices = f.cluster->devices_per_node = f.framework->flex_node = 2;
   f.cluster->tiers[0].devices_whole = 2;
   for (int spine = 0; spine < 2; spine++) {
     if (spine) {
@@ -155,5 +155,67 @@ START_TEST(nodes_behind_a_spine_are_counted)
 }
 END_TEST
 
+/* Groups that DeepEP's kernels are made for: on nodes of 8, on trays of 4, and where its second version counts as NVLink
+ * joins them. */
+START_TEST(deepep_takes_eights)
+{
+  static const struct { int ep; gboolean node, tray; } groups[] = {
+    { 2, TRUE, TRUE }, { 3, FALSE, FALSE }, { 4, TRUE, TRUE }, { 6, FALSE, FALSE }, { 8, TRUE, FALSE },
+    { 12, FALSE, FALSE }, { 16, TRUE, FALSE }, { 24, TRUE, FALSE }, { 40, FALSE, FALSE }, { 48, TRUE, FALSE },
+    { 144, TRUE, FALSE }, { 160, TRUE, FALSE }, { 192, FALSE, FALSE }, { 2880, FALSE, FALSE },
+  };
+
+  for (int tray = 0; tray < 2; tray++)
+    for (gsize i = 0; i < G_N_ELEMENTS(groups); i++) {
+      Planned f;
+      planned_init(&f, fixture_experts(1, 512, 8, 2880, 1024, 1000),
+                   fixture_cluster(tray ? "gb200-nvl72" : "dgx-h100", 2880), "megatron-core");
+      planned_spread(&f, 1);
+      f.plan.ep = groups[i].ep;
+      f.plan.dispatch = DISPATCH_FLEX;
+      if (tray ? groups[i].tray : groups[i].node) {
+        planned_accept(&f);
+      } else {
+        g_autofree char *message = g_strdup_printf(
+          "plan: moe_token_dispatcher_type: \"flex\": expected experts over 2, 4 or 8 ranks of a node, or 2, 3, 4, 6, 8, "
+          "12, 16, 18 or 20 nodes of 8, as DeepEP's kernels are made for; they are over %d ranks, %d a node",
+          groups[i].ep, MIN(groups[i].ep, tray ? 4 : 8));
+        planned_refuse(&f, RULE_EXPERTS, message);
+        f.framework->flex_node = 0;
+        planned_accept(&f);
+      }
+      planned_clear(&f);
+    }
+}
+END_TEST
+
+/* HybridEP takes as many ranks of each NVLink domain: racks give 64 of their 72 devices to jobs of 128, and all to jobs
+ * of 144. */
+START_TEST(hybridep_takes_domains_alike)
+{
+  static const struct { int devices, ep; gboolean legal; } groups[] = {
+    { 128, 32, TRUE }, { 128, 64, TRUE }, { 128, 128, TRUE }, { 144, 8, TRUE }, { 144, 16, FALSE }, { 144, 36, TRUE },
+    { 144, 48, FALSE }, { 144, 72, TRUE }, { 144, 144, TRUE }, { 48, 16, TRUE }, { 192, 96, FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(groups); i++) {
+    Planned f;
+    planned_init(&f, fixture_experts(1, 512, 8, 1152, 1024, 1000), fixture_cluster("gb200-nvl72", groups[i].devices),
+                 "megatron-core-2026");
+    planned_spread(&f, 1);
+    f.plan.ep = groups[i].ep;
+    f.plan.dispatch = DISPATCH_HYBRID;
+    if (groups[i].legal) {
+      planned_accept(&f);
+    } else {
+      g_autofree char *message = g_strdup_printf("plan: moe_token_dispatcher_type: \"hybridep\": expected experts over as "
+                                                 "many ranks of each NVLink domain, they are over %d", groups[i].ep);
+      planned_refuse(&f, RULE_EXPERTS, message);
+    }
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 TEST_MAIN("experts_places", experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
-          nodes_behind_a_spine_are_counted)
+          nodes_behind_a_spine_are_counted, deepep_takes_eights, hybridep_takes_domains_alike)

@@ -1,6 +1,8 @@
 /* Experts on ranks of their own, and limits of their tokens. */
 #include "plan/check.h"
 
+#include <string.h>
+
 static gboolean check_expert_sizes(const Subject *s, const FeedForward *f, GError **error)
 {
   const Plan *p = s->plan;
@@ -45,6 +47,50 @@ gboolean check_expert_rows(const Subject *s, GError **error)
   return TRUE;
 }
 
+/* Nodes that DeepEP's kernels between nodes are compiled for (deepseek-ai/DeepEP @dd758ca, csrc/kernels/legacy/launch.cuh). */
+static const guint8 deepep_nodes[] = { 2, 3, 4, 6, 8, 12, 16, 18, 20 };
+
+/* 2, 4 or 8 ranks that open each other's memory, or so many eights of them (csrc/legacy/buffer.hpp there): in one server,
+ * as a rack's trays do not (Megatron Core makes its buffers without use_fabric). */
+static gboolean deepep_runs(int ranks, int node, int server)
+{
+  if (ranks <= node)
+    return (ranks & (ranks - 1)) == 0 && server % ranks == 0;
+  return server % node == 0 && ranks % node == 0 &&
+         memchr(deepep_nodes, ranks / node, ranks / node <= G_MAXUINT8 ? sizeof deepep_nodes : 0);
+}
+
+/* HybridEP's group has as many ranks in each domain (branch hybrid-ep @94a9f8f, deep_ep/hybrid_ep_buffer.py). */
+static gboolean hybrid_runs(const Cluster *cluster, int ranks)
+{
+  int domain = cluster->network_tier > 0 ? cluster->tiers[cluster->network_tier - 1].devices : cluster->devices;
+
+  return cluster->devices <= domain || domain % ranks == 0 || ranks % domain == 0;
+}
+
+static gboolean check_dispatch(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const Framework *f = p->framework;
+  const Cluster *cluster = s->cluster;
+  int ranks = p->ep * plan_expert_tensor(p);
+
+  if (!(f->dispatch >> p->dispatch & 1))
+    return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
+                  expert_dispatch_names[p->dispatch], f->name);
+  if (p->dispatch >= DISPATCH_FLEX && cluster->device.kernels.dispatch.s_per_byte == 0)
+    return broken(error, "moe_token_dispatcher_type: \"%s\": expected alltoall or allgather, no kernels of it are known "
+                         "for %s", expert_dispatch_names[p->dispatch], cluster->device.name);
+  if (p->dispatch == DISPATCH_FLEX && f->flex_node > 0 && !deepep_runs(ranks, f->flex_node, cluster->devices_per_node))
+    return broken(error, "moe_token_dispatcher_type: \"flex\": expected experts over 2, 4 or %d ranks of a node, or 2, 3, "
+                         "4, 6, 8, 12, 16, 18 or 20 nodes of %d, as DeepEP's kernels are made for; they are over %d ranks, %d a node",
+                  f->flex_node, f->flex_node, ranks, MIN(ranks, cluster->devices_per_node));
+  if (p->dispatch == DISPATCH_HYBRID && !hybrid_runs(cluster, ranks))
+    return broken(error, "moe_token_dispatcher_type: \"hybridep\": expected experts over as many ranks of each NVLink "
+                         "domain, they are over %d", ranks);
+  return TRUE;
+}
+
 /* Where a framework puts experts that are apart. */
 static gboolean check_expert_placement(const Subject *s, GError **error)
 {
@@ -58,13 +104,7 @@ static gboolean check_expert_placement(const Subject *s, GError **error)
     return broken(error, "expert_model_parallel_size: %d: expected a divisor of data_parallel_size %d, and "
                          "expert_tensor_parallel_size as tensor, %s folds no experts over other ranks",
                   p->ep, p->dp, f->name);
-  if (!(f->dispatch >> p->dispatch & 1))
-    return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
-                  expert_dispatch_names[p->dispatch], f->name);
-  if (p->dispatch >= DISPATCH_FLEX && s->cluster->device.kernels.dispatch.s_per_byte == 0)
-    return broken(error, "moe_token_dispatcher_type: \"%s\": expected alltoall or allgather, no kernels of it are known "
-                         "for %s", expert_dispatch_names[p->dispatch], s->cluster->device.name);
-  return TRUE;
+  return check_dispatch(s, error);
 }
 
 static gboolean check_shared(const Subject *s, GError **error)

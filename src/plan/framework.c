@@ -47,6 +47,7 @@ static const JsonField fields[] = {
   { "multi_token_prediction", JSON_BOOL, FIELD(mtp) },
   { "expert_parallel", JSON_ENUM, G_STRUCT_OFFSET(Parsed, experts), .names = placement_names },
   { "moe_token_dispatcher", JSON_ANY },
+  { "moe_flex_node", JSON_INT, FIELD(flex_node), FALSE, 0, 8 },
   { "moe_expert_capacity", JSON_ENUM, G_STRUCT_OFFSET(Parsed, capacity), .names = capacity_names },
   { "moe_shared_expert_overlap", JSON_BOOL, FIELD(shared_overlap) },
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
@@ -167,7 +168,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "stage_graph_gib", "ring_returns", "step_gradients", "original_inputs",
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
-                                             "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", NULL };
+                                             "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
+                                             NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -95,6 +95,8 @@ typedef struct {
   gboolean shared_overlap;    /* shared experts can run beside the exchange of tokens */
   guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
   ExpertDispatch dispatch_first; /* plan default */
+  int flex_node;              /* ranks that its DeepEP takes for a node, which open each other's memory; 0: those that
+                                 NVLink joins */
   Fp8Recipe fp8;              /* plan default; FP8_NONE: it runs no fp8 */
   guint fp8_recipes;          /* that it runs besides: bit i is Fp8Recipe i */
   Fp8Library fp8_library;
