@@ -316,16 +316,25 @@ DType cli_best_precision(const Cluster *cluster)
   return all_support(cluster, DTYPE_FP16) ? DTYPE_FP16 : DTYPE_FP32;
 }
 
-gboolean cli_precision(const char *name, DType *out, GError **error)
+gboolean cli_precision(const char *text, DType *out, Fp8Recipe *recipe, GError **error)
 {
   const DType choices[] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4 };
+  g_auto(GStrv) words = g_strsplit(text, ":", 2);
+  int scales = words[0] && words[1] ? names_find(fp8_recipe_names, words[1]) : FP8_NONE;
 
-  for (gsize i = 0; i < G_N_ELEMENTS(choices); i++)
-    if (g_str_equal(dtype_names[choices[i]], name)) {
+  *recipe = FP8_NONE;
+  if (words[0] && words[1] && (!g_str_equal(words[0], "fp8") || scales <= FP8_NONE || scales == FP8_NVFP4)) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp8:NAME with delayed, current, "
+                "tensorwise, rowwise, blockwise or mxfp8", text);
+    return FALSE;
+  }
+  for (gsize i = 0; words[0] && i < G_N_ELEMENTS(choices); i++)
+    if (g_str_equal(dtype_names[choices[i]], words[0])) {
       *out = choices[i];
+      *recipe = (Fp8Recipe)scales;
       return TRUE;
     }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", text);
   return FALSE;
 }
 

@@ -53,8 +53,8 @@ gboolean cli_tokens(const char *option, const char *text, double *out, GError **
 /* bf16 where all devices have it, else fp16, else fp32. */
 DType cli_best_precision(const Cluster *cluster);
 
-/* Reads fp32, tf32, fp16, bf16, fp8 or fp4. */
-gboolean cli_precision(const char *name, DType *out, GError **error);
+/* Reads fp32, tf32, fp16, bf16, fp8 or fp4; fp8 may have a recipe behind, as fp8:mxfp8, else FP8_NONE. */
+gboolean cli_precision(const char *text, DType *out, Fp8Recipe *recipe, GError **error);
 
 /* Reads an adapter of the model (plan/adapter.h); NULL leaves `out`. */
 gboolean cli_adapter(const char *text, const Model *model, Adapter *out, GError **error);

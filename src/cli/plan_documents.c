@@ -40,6 +40,8 @@ static void begin(JsonWriter *w, GString *text, const char *schema, const Planni
   json_put_int(w, "seq_length", p->base.seq);
   json_put_string(w, "framework", p->framework->name);
   json_put_string(w, "precision", dtype_names[formats_product(&layout.passes.formats)]);
+  if (p->base.fp8_recipe)
+    json_put_string(w, "fp8_recipe", fp8_recipe_names[p->base.fp8_recipe]);
   if (o->adapter)
     json_put_string(w, "adapter", adapter);
   json_put_string(w, "objective", p->objective->name);

@@ -215,7 +215,8 @@ static const GOptionEntry options[] = {
   { "framework", 0, 0, G_OPTION_ARG_STRING, INTO(framework),
     "Training software: a name of plans/frameworks/ (default: the cluster's, else " FRAMEWORK_USUAL ")", "NAME" },
   { "precision", 0, 0, G_OPTION_ARG_STRING, INTO(precision),
-    "bf16, fp16, fp32, tf32, fp8 or fp4 (default: the first of bf16, fp16, fp32 that the device has)", "FORMAT" },
+    "bf16, fp16, fp32, tf32, fp8 or fp4 (default: the first of bf16, fp16, fp32 that the device has); fp8:mxfp8 "
+    "names a recipe", "FORMAT[:RECIPE]" },
   { "adapter", 0, 0, G_OPTION_ARG_STRING, INTO(adapter),
     "Freeze the weights and train matrices of rank N beside them; qlora: weights in 4 bits (default: none)",
     "lora:r=N[,targets=NAME,NAME]" },

@@ -166,7 +166,7 @@ static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
   DType format = cli_best_precision(p->cluster);
 
   p->base = plan_default(p->model, p->framework);
-  if (o->precision && !cli_precision(o->precision, &format, error))
+  if (o->precision && !cli_precision(o->precision, &format, &p->base.fp8_recipe, error))
     return FALSE;
   plan_set_format(&p->base, format);
   if (!read_adapter(p, o, error))
@@ -209,6 +209,7 @@ static gboolean read_job(Planning *p, const char *text, GError **error)
     return FALSE;
   job.base = plan_default(job.model, p->framework);
   plan_set_format(&job.base, plan_format(&p->base));
+  job.base.fp8_recipe = p->base.fp8_recipe;
   job.base.adapter = p->base.adapter;
   g_autofree char *expected = adapter_refusal(&job.base.adapter, job.model);
   if (expected) {

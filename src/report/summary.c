@@ -106,9 +106,11 @@ static void add_run(Table *table, const Result *r)
 {
   const PassLayout *p = &r->layout.passes;
   g_autofree char *count = format_count(r->tokens), *attention = attention_text(r);
+  g_autofree char *recipe = p->formats.recipe ? g_strdup_printf(" (%s)", fp8_recipe_names[p->formats.recipe]) : NULL;
 
   table_add(table, "software");
-  table_add(table, "%s, %s, %s attention", p->framework->name, dtype_names[formats_product(&p->formats)], attention);
+  table_add(table, "%s, %s%s, %s attention", p->framework->name, dtype_names[formats_product(&p->formats)],
+            recipe ? recipe : "", attention);
   table_add(table, "batch");
   table_add(table, "%d sequences of %d tokens = %s tokens a step", r->layout.global_batch, p->seq, count);
 }
