@@ -61,7 +61,7 @@ static const Change changes[] = {
   { "moe_token_dispatcher_type", RECENT, EXPERTS ", \"moe_token_dispatcher_type\": \"flex\"",
     EXPERTS ", \"moe_token_dispatcher_type\": \"hybridep\"", "mixtral-8x7b" },
   { "cuda_graph", RECENT, EXPERTS, EXPERTS ", \"cuda_graph\": \"partial\"", "mixtral-8x7b" },
-  { "cuda_graph", "nemo-2026-06", HYBRIDEP ", \"cuda_graph\": \"partial\"", HYBRIDEP ", \"cuda_graph\": \"full\"",
+  { "cuda_graph", "nemo-2026-08", HYBRIDEP ", \"cuda_graph\": \"partial\"", HYBRIDEP ", \"cuda_graph\": \"full\"",
     "mixtral-8x7b" },
   { "cuda_graph", RECENT, PIPE, PIPE ", \"cuda_graph\": \"full\"" },
   { "moe_expert_capacity_factor", MEGATRON, EXPERTS, EXPERTS ", \"moe_expert_capacity_factor\": 1.5",

@@ -221,6 +221,50 @@ START_TEST(rules_of_exchanges)
 }
 END_TEST
 
+/* Of Transformer Engine's grouped products those that read numbers of rows on the device: before and after its 2.17. */
+START_TEST(formats_of_graphs)
+{
+  static const struct {
+    const char *framework, *cluster;
+    DType format;
+    Fp8Recipe recipe;
+    const char *refused; /* the format, NULL: legal */
+  } cases[] = {
+    { "nemo-2026-06", "gb200-nvl72", DTYPE_FP8, FP8_MXFP8, NULL },
+    { "nemo-2026-06", "hgx-b200", DTYPE_BF16, FP8_NONE, NULL },
+    { "nemo-2026-06", "hgx-b200", DTYPE_FP16, FP8_NONE, NULL },
+    { "nemo-2026-06", "hgx-b200", DTYPE_FP8, FP8_CURRENT, "current" },
+    { "nemo-2026-06", "hgx-b200", DTYPE_FP8, FP8_NONE, "delayed" },
+    { "nemo-2026-06", "hgx-b200", DTYPE_FP4, FP8_NONE, "nvfp4" },
+    { "nemo-2026-06", "dgx-h100", DTYPE_BF16, FP8_NONE, "bf16" },
+    { "nemo-2026-08", "hgx-b200", DTYPE_FP4, FP8_NONE, NULL },
+    { "nemo-2026-08", "hgx-b200", DTYPE_FP32, FP8_NONE, "fp32" },
+    { "nemo-2026-08", "dgx-h100", DTYPE_BF16, FP8_NONE, NULL },
+    { "nemo-2026-08", "dgx-h100", DTYPE_FP8, FP8_CURRENT, "current" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    planned_init(&f, fixture_experts(2, 512, 8, 64, 256, 1000), fixture_cluster(cases[i].cluster, 8), cases[i].framework);
+    planned_spread(&f, 1);
+    f.plan.ep = 8;
+    f.plan.dispatch = DISPATCH_HYBRID;
+    f.plan.graph = GRAPH_FULL;
+    plan_set_format(&f.plan, cases[i].format);
+    f.plan.fp8_recipe = cases[i].recipe;
+    g_autofree char *message =
+      g_strdup_printf("plan: cuda_graph: \"full\": expected a format for which the kernels of all experts read numbers of "
+                      "rows on the device, as in %s they do not for %s on %s", cases[i].framework, cases[i].refused,
+                      f.cluster->device.name);
+    if (cases[i].refused)
+      planned_refuse(&f, RULE_GRAPH, message);
+    else
+      planned_accept(&f);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* A step is recorded whole where all shapes are known before it, or rows that only the device counts stay there. */
 START_TEST(rules_of_graphs)
 {
@@ -233,7 +277,7 @@ START_TEST(rules_of_graphs)
   planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"full\": expected experts padded to a capacity, the host knows no "
                                  "number of rows while a recorded step runs");
   f.plan.dispatch = DISPATCH_HYBRID;
-  f.framework->paged_stash = TRUE;
+  f.framework->paged_stash = f.framework->stash_elsewhere = TRUE;
   f.cluster->device.kernels.dispatch.s_per_byte = 1e-11;
   planned_accept(&f);
   f.plan.recompute = RECOMPUTE_FULL;
@@ -474,6 +518,6 @@ START_TEST(casts_with_scales_of_earlier_steps)
 END_TEST
 
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
-          the_host_waits_for_counts, rules_of_graphs, routers_of_remade_experts_are_issued,
+          the_host_waits_for_counts, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
           exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_exchanges,
           attention_in_8_bits, casts_of_experts, recorded_inputs_are_copied, casts_with_scales_of_earlier_steps)

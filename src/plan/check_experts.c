@@ -154,6 +154,18 @@ static gboolean rows_stay(const Subject *s)
          plan_expert_tensor(p) == 1 && plan_micro_batches(p) < STASHED_MICRO_BATCHES;
 }
 
+/* Whether the fused kernels take numbers of rows that stay on the device: else the host reads them. */
+static gboolean counts_stay(const Subject *s)
+{
+  const Plan *p = s->plan;
+  const Framework *f = p->framework;
+  gboolean blocks = device_scales_blocks(&s->cluster->device);
+
+  if (plan_narrow(p))
+    return blocks && f->stash_recipes >> plan_recipe(p) & 1;
+  return p->precision != DTYPE_FP32 && (blocks || f->stash_elsewhere);
+}
+
 /* As Megatron Core's transformer_config.py has it, and Megatron-Bridge's documents of graphs. */
 gboolean check_graph(const Subject *s, GError **error)
 {
@@ -167,11 +179,18 @@ gboolean check_graph(const Subject *s, GError **error)
   if (p->graph == GRAPH_PARTIAL && p->recompute == RECOMPUTE_FULL)
     return broken(error, "cuda_graph: \"partial\": expected none or full where recompute_granularity is full: what is "
                          "recorded of a layer cannot be made again with the rest of it");
-  if (p->graph == GRAPH_FULL && model_has_experts(s->model) && !plan_pads_experts(p) && !rows_stay(s))
+  if (p->graph != GRAPH_FULL || !model_has_experts(s->model) || plan_pads_experts(p))
+    return TRUE;
+  if (!rows_stay(s))
     return broken(error, "cuda_graph: \"full\": expected experts padded to a capacity%s, the host knows no number of "
                          "rows while a recorded step runs",
                   p->framework->paged_stash ? ", or whole ones on other ranks by hybridep and fewer than 1000 "
                                               "micro-batches" : "");
+  if (!counts_stay(s))
+    return broken(error, "cuda_graph: \"full\": expected a format for which the kernels of all experts read numbers of "
+                         "rows on the device, as in %s they do not for %s on %s", p->framework->name,
+                  plan_narrow(p) ? fp8_recipe_names[plan_recipe(p)] : dtype_names[plan_format(p)],
+                  s->cluster->device.name);
   return TRUE;
 }
 

@@ -79,6 +79,8 @@ static const JsonField fields[] = {
   { "moe_exchange_recompute", JSON_BOOL, FIELD(exchange_recompute) },
   { "cuda_graphs", JSON_ANY },
   { "moe_paged_stash", JSON_BOOL, FIELD(paged_stash) },
+  { "moe_stash_recipes", JSON_ANY },
+  { "moe_stash_16_bits", JSON_BOOL, FIELD(stash_elsewhere) },
   { "adapters", JSON_ANY },
   { "adapter_scales_outputs", JSON_BOOL, FIELD(adapter_scales_outputs) },
   { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
@@ -169,6 +171,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
+                                             "moe_stash_recipes", "moe_stash_16_bits",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file
@@ -277,6 +280,7 @@ static gboolean read_recipes(const JsonDoc *doc, Framework *out, GError **error)
   if (older)
     out->param_gathers = out->param_gathers_usual = ~(1u << FP8_NVFP4);
   return read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error) &&
+         read_names(doc, "moe_stash_recipes", fp8_recipe_names, &out->stash_recipes, &first, error) &&
          read_names(doc, "fp8_param_gather", fp8_recipe_names, &out->param_gathers, &first, error) &&
          read_names(doc, "fp8_param_gather_default", fp8_recipe_names, &out->param_gathers_usual, &first, error);
 }

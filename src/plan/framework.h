@@ -131,6 +131,8 @@ typedef struct {
   gboolean adapter_scales_outputs; /* by alpha / r, not what the narrow of an adapter's products makes */
   gboolean paged_stash;       /* rows that HybridEP sends are kept in pages whose use only the device knows: with
                                  experts, too, a step can be one CUDA graph (moe_paged_stash) */
+  guint stash_recipes;        /* of these steps, where devices scale blocks: bit i is Fp8Recipe i; and 16-bit formats */
+  gboolean stash_elsewhere;   /* 16-bit formats on other devices, too */
   gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */

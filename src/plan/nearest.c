@@ -482,6 +482,8 @@ static Framework as_new_as(const Framework *own, const Framework *of)
     with.dispatch |= of->dispatch;
     with.graphs |= of->graphs;
     with.paged_stash |= of->paged_stash;
+    with.stash_recipes |= of->stash_recipes;
+    with.stash_elsewhere |= of->stash_elsewhere;
     with.kv_heads_divided |= of->kv_heads_divided;
     with.param_gathers |= of->param_gathers;
   }
