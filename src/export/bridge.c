@@ -49,7 +49,7 @@ static void put_pipeline(Export *e, GString *text)
   }
 }
 
-static void put_graph(const Export *e, GString *text)
+static void put_graph(Export *e, GString *text)
 {
   CudaGraph graph = e->layout.passes.graph;
   double capacity = megatron_rank_capacity(e);
@@ -62,9 +62,11 @@ static void put_graph(const Export *e, GString *text)
     g_string_append_printf(text, "  cuda_graph_impl: transformer_engine\n  cuda_graph_scope: [%s]\n", modules);
   else
     g_string_append(text, "  cuda_graph_impl: local\n  cuda_graph_scope: [full_iteration]\n");
-  if (capacity > 0)
+  if (capacity > 0) {
+    export_note(e, "cuda_graph: full: set " MEGATRON_FUSES_EXPERTS " in the environment, else fused experts are refused");
     g_string_append_printf(text, "  moe_paged_stash: true\n  moe_expert_rank_capacity_factor: %g\n"
                                  "  use_transformer_engine_op_fuser: true\n", capacity);
+  }
 }
 
 /* What stands beside model and ddp of recorded steps and parts. */

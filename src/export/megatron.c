@@ -367,6 +367,8 @@ static void put_start(const Export *e, const char *trainer, GString *text)
   g_autofree char *script = g_strconcat(trainer, " \"${MODEL[@]}\" \"${PLAN[@]}\" \"${OTHER[@]}\" \"$@\"", NULL);
 
   g_string_append_printf(text, "\n%s\n", connections(e));
+  if (megatron_rank_capacity(e) > 0)
+    g_string_append(text, "export " MEGATRON_FUSES_EXPERTS "\n");
   if (e->nodes == 1) {
     g_string_append_printf(text, "torchrun --standalone --nproc-per-node %d \\\n  %s\n", e->node_gpus, script);
     return;
@@ -426,6 +428,8 @@ static void launch(Export *e, const char *file, GString *line)
   g_string_replace(flags, "\n", " ", 0);
   if (!megatron_fsdp(e))
     export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
+  if (megatron_rank_capacity(e) > 0)
+    export_words(line, MEGATRON_FUSES_EXPERTS);
   export_torchrun(e, line, trainer ? trainer->script : "pretrain_gpt.py", NULL);
   export_words(line, "%s", flags->str);
 }

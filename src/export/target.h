@@ -163,6 +163,10 @@ char *megatron_graph_modules(const Export *e, const char *between);
  * the device. At least 1.5, as Megatron-Bridge's recipes have. */
 double megatron_rank_capacity(const Export *e);
 
+/* The environment without which Megatron Core (0.19 and later, moe/experts.py, _is_fused_impl_supported) refuses to fuse
+ * gated experts, as it must where rows are counted on the device. */
+#define MEGATRON_FUSES_EXPERTS "NVTE_CUTEDSL_FUSED_GROUPED_MLP=1"
+
 /* Such a pattern with its stages, "MEM*|EM-E": a letter a part, a module for multi-token prediction behind each
  * slash; newly allocated. */
 char *megatron_pattern(const Export *e);
