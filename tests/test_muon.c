@@ -33,11 +33,16 @@ static OptimizerWork block_work(Planned *f)
   return price_of_layer(prices, f->model, 0, 1)->optimizer[0];
 }
 
-/* Of a block whose queries, keys and values are as wide: these, the projection, up and down. */
-static double matrices_s(const Cluster *c, double queries, double keys)
+static double sides_s(const Cluster *c, double rows, double columns)
 {
-  return square_s(c, MIN(H, queries), MAX(H, queries)) + 2 * square_s(c, MIN(H, keys), MAX(H, keys)) +
-         square_s(c, H, H) + square_s(c, H, 6 * H) + square_s(c, H, 3 * H);
+  return square_s(c, MIN(rows, columns), MAX(rows, columns));
+}
+
+/* Of a block: queries, keys and values, the projection, gate and up (`fused`: as one matrix) and down. */
+static double matrices_s(const Cluster *c, double keys, gboolean fused)
+{
+  double up = fused ? square_s(c, H, 6 * H) : 2 * square_s(c, H, 3 * H);
+  return square_s(c, H, H) + 2 * sides_s(c, H, keys) + square_s(c, H, H) + up + square_s(c, H, 3 * H);
 }
 
 START_TEST(newton_schulz_by_its_products)
@@ -47,10 +52,10 @@ START_TEST(newton_schulz_by_its_products)
   f.plan.optimizer.name = OPTIMIZER_MUON;
   OptimizerWork w = block_work(&f);
 
-  double once = matrices_s(f.cluster, H, H);
+  double once = matrices_s(f.cluster, H, FALSE);
   ck_assert_double_eq_tol(w.newton_s, 5 * once, 1e-12);
   ck_assert_double_eq(w.matrices, matrix_values() / LAYERS);
-  ck_assert_double_eq_tol(w.newton_most_s, 5 * square_s(f.cluster, H, 6 * H), 1e-12);
+  ck_assert_double_eq_tol(w.newton_most_s, 5 * square_s(f.cluster, H, 3 * H), 1e-12);
   f.plan.optimizer.newton_steps = 10;
   ck_assert_double_eq_tol(block_work(&f).newton_s, 10 * once, 1e-12);
   f.plan.optimizer.name = OPTIMIZER_ADAM;
@@ -69,29 +74,28 @@ START_TEST(ranks_share_matrices)
   f.plan.dp = 1;
   GroupShape pair = mesh_group(MESH(&f.plan), f.cluster, AXIS_TENSOR);
 
-  double blocks = 3 * square_s(f.cluster, H / 2, H) + square_s(f.cluster, H / 2, H) + square_s(f.cluster, H, 3 * H) +
-                  square_s(f.cluster, H, 1.5 * H);
+  double blocks = 3 * square_s(f.cluster, H / 2, H) + square_s(f.cluster, H / 2, H) + 3 * square_s(f.cluster, H, 1.5 * H);
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * blocks, 1e-12);
   ck_assert_double_eq(block_work(&f).tensor_s, 0);
   f.plan.optimizer.muon_mode = MUON_DUPLICATED;
-  double once = matrices_s(f.cluster, H, H);
+  double once = matrices_s(f.cluster, H, FALSE);
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * once, 1e-12);
   double gathers = 0;
-  for (int i = 0; i < 6; i++) /* in fp32, which the steps are cast from */
-    gathers += collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, 4 * (const double[]) { 1, 1, 1, 1, 6, 3 }[i] * H * H,
+  for (int i = 0; i < 7; i++) /* in fp32, which the steps are cast from */
+    gathers += collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, 4 * (const double[]) { 1, 1, 1, 1, 3, 3, 3 }[i] * H * H,
                                &pair).seconds;
   ck_assert_double_eq_tol(block_work(&f).tensor_s, gathers, 1e-12);
   f.plan.optimizer.muon_mode = MUON_DISTRIBUTED;
-  double together = 3 * square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, 3 * H) +
-                    square_s(f.cluster, H, 1.5 * H);
+  double together = 3 * square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, H / 2) + 3 * square_s(f.cluster, H, 1.5 * H);
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * together, 1e-12);
   ck_assert_double_eq_tol(block_work(&f).tensor_s,
-                          6 * 5 * collective_cost(f.cluster, COLLECTIVE_ALL_REDUCE, 2 * H * H, &pair).seconds, 1e-12);
+                          7 * 5 * collective_cost(f.cluster, COLLECTIVE_ALL_REDUCE, 2 * H * H, &pair).seconds, 1e-12);
   planned_clear(&f);
 }
 END_TEST
 
-/* Queries, keys and values of fewer heads, and a gate, are matrices of their own, whose sizes add up. */
+/* Queries, keys and values of fewer heads are matrices of their own, whose sizes add up; of Megatron's layer of all of
+ * them one, where a rank has a part of a head's. Its gate and up are one. */
 START_TEST(queries_and_keys_apart)
 {
   Planned f;
@@ -101,9 +105,54 @@ START_TEST(queries_and_keys_apart)
   planned_spread(&f, 1);
   f.plan.optimizer.name = OPTIMIZER_MUON;
   OptimizerWork w = block_work(&f);
-  ck_assert_double_eq_tol(w.newton_s, 5 * matrices_s(f.cluster, H, H / 4), 1e-12);
+  ck_assert_double_eq_tol(w.newton_s, 5 * matrices_s(f.cluster, H / 4, TRUE), 1e-12);
   ck_assert_double_eq(w.matrices, H * (H + H / 2 + H + 6 * H + 3 * H));
+  f.plan.tp = 8;
+  f.plan.dp = 1;
+  double block = sides_s(f.cluster, H, 1.5 * H / 8) + sides_s(f.cluster, H, H / 8) + sides_s(f.cluster, H, 6 * H / 8) +
+                 sides_s(f.cluster, H, 3 * H / 8);
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * block, 1e-12);
+  f.framework->fused_weights = FALSE;
+  block += 2 * sides_s(f.cluster, H, H / 32) + sides_s(f.cluster, H, H / 8) - sides_s(f.cluster, H, 1.5 * H / 8) +
+           2 * sides_s(f.cluster, H, 3 * H / 8) - sides_s(f.cluster, H, 6 * H / 8);
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * block, 1e-12);
   planned_clear(&f);
+}
+END_TEST
+
+/* The sides of a layer's first n matrices, in pairs. */
+static void has_matrices(const char *name, int layer, const char *framework, const double (*sides)[2], int n)
+{
+  Planned f;
+
+  planned_init(&f, fixture_known_model(name), fixture_cluster("dgx-h100", 8), framework);
+  planned_spread(&f, 1);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  LayerWork work;
+  layer_work_init(&work, f.model, model_layer(f.model, layer), PASSES(&f.plan), f.cluster);
+  ck_assert_uint_ge(work.matrices->len, n);
+  for (int i = 0; i < n; i++) {
+    const OpMatrix *m = &g_array_index(work.matrices, OpMatrix, i);
+    ck_assert_msg(m->rows == sides[i][0] && m->columns == sides[i][1], "%s: %g x %g, expected %g x %g", framework, m->rows,
+                  m->columns, sides[i][0], sides[i][1]);
+  }
+  layer_work_clear(&work);
+  planned_clear(&f);
+}
+
+/* Qwen3-Next's layer of queries makes their gate, too, which Megatron's Muon takes for itself; latents of MLA have layers
+ * of their own everywhere. */
+START_TEST(gates_and_latents_apart)
+{
+  const double next = 2048, q = 16 * 256, kv = 2 * 256, lite = 2048;
+  const double megatron[][2] = { { next, q }, { next, kv }, { next, kv }, { next, q }, { q, next } };
+  const double others[][2] = { { next, 2 * q }, { next, kv }, { next, kv }, { q, next } };
+  const double latent[][2] = { { lite, 16 * 192 }, { lite, 512 + 64 }, { 512, 16 * 256 }, { 16 * 128, lite } };
+
+  has_matrices("qwen3-next-80b-a3b", 4, "megatron-core-2026", megatron, 5);
+  has_matrices("qwen3-next-80b-a3b", 4, "deepspeed", others, 4);
+  has_matrices("deepseek-v2-lite", 1, "megatron-core-2026", latent, 4);
+  has_matrices("deepseek-v2-lite", 1, "fsdp", latent, 4);
 }
 END_TEST
 
@@ -117,14 +166,12 @@ START_TEST(steps_on_the_square)
   f.plan.optimizer.name = OPTIMIZER_MUON;
   const Device *d = &f.cluster->device;
   double expected = 5 * 4 * square_s(f.cluster, H, H);
-  for (int i = 0; i < 2; i++) {
-    const double n = (i ? 3 : 6) * H;
-    expected += 2 * matmul_s(d, &(Matmul) { H, H, n, 1, DTYPE_BF16 }) +
-                2 * matmul_s(d, &(Matmul) { H, n, H, 1, DTYPE_BF16 }) + 14 * matmul_s(d, &(Matmul) { H, H, H, 1, DTYPE_BF16 });
-  }
+  for (int i = 0; i < 3; i++) /* gate, up and down */
+    expected += 2 * matmul_s(d, &(Matmul) { H, H, 3 * H, 1, DTYPE_BF16 }) +
+                2 * matmul_s(d, &(Matmul) { H, 3 * H, H, 1, DTYPE_BF16 }) + 14 * matmul_s(d, &(Matmul) { H, H, H, 1, DTYPE_BF16 });
   ck_assert_double_eq_tol(block_work(&f).newton_s, expected, 1e-12);
   f.framework->muon_gram = FALSE;
-  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * matrices_s(f.cluster, H, H), 1e-12);
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * matrices_s(f.cluster, H, FALSE), 1e-12);
   planned_clear(&f);
 }
 END_TEST
@@ -247,5 +294,6 @@ START_TEST(muon_gathers_no_momentum_of_whole_matrices)
 END_TEST
 
 TEST_LOOPS("muon", { newton_schulz_by_its_products }, { ranks_share_matrices }, { queries_and_keys_apart },
+           { gates_and_latents_apart },
            { steps_on_the_square }, { muon_by_bucket }, { muon_under_zero }, { muon_of_whole_matrices },
            { muon_gathers_no_momentum_of_whole_matrices })

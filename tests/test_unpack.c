@@ -22,9 +22,8 @@ START_TEST(experts_unpack_gate_and_up_apart)
   LayerWork work;
 
   planned_init(&p, _i ? fixture_moe(2, h, 8, 16, 512, experts, 2, 1) : fixture_experts(2, h, 8, experts, 16, 512),
-               fixture_cluster("dgx", 8), "megatron-core");
+               fixture_cluster("dgx", 8), "fsdp");
   planned_spread(&p, 1);
-  p.framework->adapters = ~0u;
   char *expected = adapter_parse("qlora:r=8,targets=q_proj,v_proj", &p.plan.adapter);
   ck_assert_ptr_null(expected);
   planned_accept(&p);

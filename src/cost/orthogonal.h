@@ -5,8 +5,8 @@
  * Muon makes the momentum of each matrix of a block orthogonal by Newton-Schulz steps in bf16, usually five
  * (Jordan et al. 2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982). A step on m x n,
  * m <= n, is three products: A = X X^T, B = b A + c A A, X = a X + B X, of 4 m^2 n + 2 m^3 FLOPs. Queries, keys and
- * values, and their gate, are matrices of their own (Megatron Core's muon_split_qkv, on by default; elsewhere they are
- * layers of their own).
+ * values are matrices of their own (Megatron Core's muon_split_qkv, on by default; elsewhere they are layers of their
+ * own), and so are gate and up but in Megatron (Framework.fused_weights).
  *
  * Tensor-parallel ranks that share a matrix (Megatron Core's --muon-tp-mode): blockwise, each takes its block
  * for a matrix; duplicated, the matrix is gathered in fp32 and each does all of it (newton_schulz_tp of NVIDIA's

@@ -26,22 +26,17 @@ double build_frozen_saved(const Build *b, const Linear *l)
   return l->stays ? l->saved : 0;
 }
 
-/* Matrices on their own that a product's is made of, and the largest one's share of it. */
-static int matrices_of(const Build *b, const Linear *l, double *largest)
+/* Matrices that a product's is made of, and the largest one's share of it. */
+static int matrices_of(const Linear *l, double *largest)
 {
-  AdaptedPart parts[ADAPTED_MAX];
-  int n = adapter_parts(b->spec, b->model->hidden, parts), own = 0;
+  int n = 0;
 
-  *largest = 0;
-  for (int i = 0; i < n && l->matrix; i++)
-    if (parts[i].matrix == l->matrix && TARGETS_LINEAR >> parts[i].target & 1) {
-      *largest = MAX(*largest, (double)parts[i].out / parts[i].of);
-      own++;
-    }
-  if (own > 0)
-    return own;
-  *largest = 1.0 / MAX(1, l->alike);
-  return MAX(1, l->alike);
+  *largest = l->parts[0] > 0 ? 0 : 1;
+  for (int i = 0; i < LINEAR_PARTS; i++) {
+    *largest = MAX(*largest, l->parts[i] / l->out);
+    n += l->parts[i] > 0;
+  }
+  return MAX(1, n);
 }
 
 void build_unpacked(Build *b, const Linear *l)
@@ -49,7 +44,7 @@ void build_unpacked(Build *b, const Linear *l)
   const PassLayout *p = b->passes;
   double each = build_has_block(b) ? adapter_unpack_bytes(&p->adapter, p->formats.precision) : 0, largest;
   double weights = l->in * l->out * l->batch;
-  double kernels = ADAPTER_UNPACK_KERNELS * l->batch * matrices_of(b, l, &largest);
+  double kernels = ADAPTER_UNPACK_KERNELS * l->batch * matrices_of(l, &largest);
 
   if (each == 0)
     return;

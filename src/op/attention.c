@@ -105,20 +105,34 @@ static void gather_divided(Build *b)
                               .backward_bytes = 2 * bytes, .backward_kernels = 2 });
 }
 
+/* Of one layer Megatron Core's Muon takes queries, their gate, keys and values apart, unless a rank has a part of a
+ * head's (optimizer/__init__.py, qkv_split_shapes); elsewhere layers make each, and one of them queries with a gate of as
+ * many values. */
+static void part_qkv(const Build *b, Linear *l)
+{
+  const Attention *a = b->attention;
+  gboolean one = b->passes->framework->fused_weights;
+  double made = attention_made_keys(a) / b->tp, gate = gate_width(b), queries = l->out - gate - made;
+  double keys = a->key_is_value ? made : made * a->head_dim / (a->head_dim + a->v_head_dim);
+  double apart = one || a->gate_of_head ? gate : 0;
+  const double parts[LINEAR_PARTS] = { queries + gate - apart, keys, made - keys, apart };
+
+  for (int i = 0; i < LINEAR_PARTS && (!one || a->kv_heads >= b->tp); i++)
+    l->parts[i] = parts[i];
+}
+
 /* Behind the residual sums a norm's output is the next block's input, which stays. */
 static void project_grouped(Build *b)
 {
-  const Attention *a = b->attention;
-  double hidden = b->hidden, made = attention_made_keys(a) / b->tp, queries = qkv_width(b) - gate_width(b) - made;
-  double keys = a->key_is_value ? made : made * a->head_dim / (a->head_dim + a->v_head_dim);
+  double hidden = b->hidden;
 
   b->hidden *= b->spec->branch ? 2 : 1; /* the embedding beside it */
   b->dropped |= b->model->post_norm ? 0 : 1u << MODULE_LAYERNORM;
-  build_linear(b, &(Linear) {
-    .name = "qkv", .in = b->hidden, .out = qkv_width(b), .batch = 1,
-    .rows = b->tokens, .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden,
-    .split = LINEAR_COLUMN, .matrix = MATRIX_QKV, .parts = { queries, keys, made - keys, gate_width(b) },
-  });
+  Linear qkv = { .name = "qkv", .in = b->hidden, .out = qkv_width(b), .batch = 1, .rows = b->tokens,
+                 .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN,
+                 .matrix = MATRIX_QKV };
+  part_qkv(b, &qkv);
+  build_linear(b, &qkv);
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_low_rank(b, b->spec->qkv_rank, 3, 3 * query_width(b));
   b->hidden = hidden;
@@ -212,7 +226,8 @@ static void index_tokens(Build *b)
                               .out = (double)a->index_heads * a->index_dim, .batch = 1, .rows = b->tokens,
                               .split = LINEAR_REPLICATED, .kept = TRUE });
   build_linear(b, &(Linear) { .name = "index keys", .in = b->hidden, .out = a->index_dim + a->index_heads, .batch = 1,
-                              .rows = b->rows, .split = LINEAR_REPLICATED, .kept = TRUE });
+                              .rows = b->rows, .split = LINEAR_REPLICATED, .kept = TRUE,
+                              .parts = { a->index_dim, a->index_heads } });
   build_params(b, 2.0 * a->index_dim);
   build_enter_latent(b, a->index_dim + a->index_heads);
 }
@@ -527,7 +542,7 @@ void build_attention(Build *b)
 static double project_memory(Build *b)
 {
   Build memory = *b;
-  double width = key_width(b) + value_width(b);
+  double width = key_width(b) + value_width(b), apart = b->passes->framework->fused_weights ? 0 : 1;
 
   memory.tokens = b->tokens / b->seq * b->keys;
   memory.rows = b->rows / b->seq * b->keys;
@@ -538,6 +553,7 @@ static double project_memory(Build *b)
     .name = "cross kv", .in = b->hidden, .out = width, .batch = 1, .rows = memory.tokens,
             .bias = b->attention->qkv_bias,
     .saved = b->spec->entry ? bytes : 0, .split = LINEAR_COLUMN, .matrix = MATRIX_CROSS_KV,
+    .parts = { apart * key_width(b), apart * value_width(b) },
   });
   b->work->transient_bytes += bytes;
   return b->bytes * memory.tokens * width;

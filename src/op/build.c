@@ -73,9 +73,9 @@ void build_table(Build *b, double rows, double columns)
 static void add_orthogonal(Build *b, const Linear *l)
 {
   const double whole[] = { l->out }, *widths = l->parts[0] > 0 ? l->parts : whole;
-  gsize n = l->parts[0] > 0 ? G_N_ELEMENTS(l->parts) : 1;
+  int n = l->parts[0] > 0 ? LINEAR_PARTS : 1;
 
-  for (gsize i = 0; i < n; i++) {
+  for (int i = 0; i < n; i++) {
     const OpMatrix m = { l->in, widths[i], l->batch, l->split };
     if (widths[i] > 0)
       g_array_append_val(b->work->matrices, m);

@@ -34,6 +34,8 @@ typedef struct {
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;
 
+#define LINEAR_PARTS 4
+
 typedef struct {
   const char *name;
   double in, out;  /* widths on this device */
@@ -52,8 +54,8 @@ typedef struct {
   gboolean narrow;    /* it runs in 8 or 4 bits where products do, though every tensor-parallel rank has all of it */
   gboolean stays;     /* its input is kept whether or not its weights need it: by what made it */
   AdapterMatrix matrix; /* that targets of adapters may name */
-  int alike;            /* equal matrices that it is made of, where targets name none of them; 0 = 1 */
-  double parts[4];    /* widths of matrices beside each other in `out`, of which Muon takes each for itself; 0: none */
+  double parts[LINEAR_PARTS]; /* widths in `out` of the matrices that it is made of, of which files may pack, and Muon
+                                 takes, each for itself; none: it is one */
 } Linear;
 
 /* Of a micro-batch's hidden values on a context-parallel rank. */

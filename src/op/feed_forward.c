@@ -64,6 +64,7 @@ void build_mlp_up(Build *b, const Mlp *m)
 {
   double gates = b->spec->ffn.kind == MLP_SWIGLU ? 2 : 1;
   double elements = m->rows * m->batch * m->width;
+  double each = gates > 1 && !b->passes->framework->fused_weights ? m->width : 0;
 
   b->redone |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
   b->dropped |= m->module == MODULE_MOE_ACT || m->inside ? 0 : 1u << MODULE_LAYERNORM;
@@ -71,7 +72,7 @@ void build_mlp_up(Build *b, const Mlp *m)
     .name = m->up, .in = m->outer, .out = gates * m->width, .batch = m->batch, .rows = m->rows,
     .bias = b->spec->ffn.bias, .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel,
     .kept = m->kept, .apart = m->module == MODULE_MOE_ACT, .original = m->module == MODULE_SHARED_EXPERTS,
-    .matrix = m->module == MODULE_MLP ? MATRIX_FC1 : MATRIX_OTHER, .alike = gates,
+    .matrix = m->module == MODULE_MLP ? MATRIX_FC1 : MATRIX_OTHER, .parts = { each, each },
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_low_rank(b, b->spec->gate_rank, 1, gates * m->width);

@@ -136,7 +136,7 @@ static void low_rank_gates(Build *b, const Scan *s)
   if (!s->linear->rank)
     return;
   build_linear(b, &(Linear) { .name = "gates down", .in = b->hidden, .out = 2 * rank, .batch = 1, .rows = b->rows,
-                              .split = LINEAR_REPLICATED, .kept = TRUE });
+                              .split = LINEAR_REPLICATED, .kept = TRUE, .parts = { rank, rank } });
   build_enter_latent(b, 2 * rank);
   build_linear(b, &(Linear) { .name = "decays up", .in = rank, .out = s->decays, .batch = 1, .rows = b->tokens,
                               .saved = saved, .split = LINEAR_COLUMN, .no_gather = TRUE });
