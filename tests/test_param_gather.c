@@ -79,6 +79,21 @@ static double bytes_named(const Planned *f, const char *name, gboolean backward)
   return bytes;
 }
 
+/* What a block's products with weights keep. */
+static double kept_by_products(const Planned *f)
+{
+  LayerWork work;
+  double bytes = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
+  for (guint i = 0; i < work.forward->len; i++) {
+    const Op *op = &g_array_index(work.forward, Op, i);
+    bytes += op->kind == OP_MATMUL ? op->saved_bytes : 0;
+  }
+  layer_work_clear(&work);
+  return bytes;
+}
+
 /* A cluster, or a GPU in place of a B200. */
 static Cluster *nodes_of(const char *name)
 {
@@ -145,12 +160,21 @@ START_TEST(torchtitan_has_two_layouts)
 }
 END_TEST
 
-/* torchao's mxfp8 and nvfp4 leave gathered rows in 16 bits and cast weights in each pass; of mxfp8 a kernel for each
- * layout reads what it casts, of nvfp4 one for both, behind one that looks for the largest value. */
+/* torchao's mxfp8, rowwise and nvfp4 leave gathered rows in 16 bits and cast weights in passes. Of the first two a kernel
+ * for each layout reads what it casts, once or, of columns by rowwise, twice: that of inputs' columns in the backward,
+ * as they are kept in 16 bits; weights are cast both ways. Of nvfp4 one makes both layouts, behind one that looks for the
+ * largest value, and those of weights are there for both passes. */
 START_TEST(torchao_casts_behind_gathers)
 {
-  static const struct { DType format; double each, weight; } cases[] = {
-    { DTYPE_FP8, 2 * (2 + 1 + 1 / 32.0), 2 + 1 + 1 / 32.0 }, { DTYPE_FP4, 2 + 2 + 2 * 0.5625, 2 + 0.5625 } };
+  static const struct {
+    Fp8Recipe recipe;
+    double forward, columns, gradient, weight, weight_backward; /* bytes of a value */
+    double kept, weight_kept;
+  } cases[] = {
+    { FP8_MXFP8, 3 + 1 / 32.0, 3 + 1 / 32.0, 2 * (3 + 1 / 32.0), 3 + 1 / 32.0, 3 + 1 / 32.0, 2, 0 },
+    { FP8_ROWWISE, 3, 5, 8, 3, 5, 2, 0 },
+    { FP8_NONE, 4 + 2 * 0.5625, 0, 4 + 2 * 0.5625, 4 + 2 * 0.5625 + 1, 0, 0.5625, 0.5625 },
+  };
   const double tokens = 1024, tp = 4, width = 1024, values = tokens * width;
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -159,13 +183,20 @@ START_TEST(torchao_casts_behind_gathers)
     planned_spread(&f, 2);
     planned_divide(&f, (int)tp, 1, 2);
     f.plan.sequence_parallel = TRUE;
-    plan_set_format(&f.plan, cases[i].format);
-    f.plan.fp8_recipe = cases[i].format == DTYPE_FP8 ? FP8_MXFP8 : FP8_NONE;
+    plan_set_format(&f.plan, cases[i].recipe ? DTYPE_FP8 : DTYPE_FP4);
+    f.plan.fp8_recipe = cases[i].recipe;
     planned_accept(&f);
     double weights = width * width * (3 + 1 + 3 * 3) / tp, inputs = (2 + (1 + 3) / tp) * values;
+    double outputs = ((3 + 6) / tp + 2) * values;
     ck_assert_double_eq_tol(bytes_named(&f, "gather rows", FALSE), 2 * values * 2, 1e-3);
     ck_assert_double_eq_tol(bytes_named(&f, "gather output gradient", TRUE), 2 * values * 2, 1e-3);
-    ck_assert_double_eq_tol(bytes_named(&f, "cast", FALSE), cases[i].each * inputs + cases[i].weight * weights, 1e-3);
+    ck_assert_double_eq_tol(bytes_named(&f, "cast", FALSE), cases[i].forward * inputs + cases[i].weight * weights, 1e-3);
+    ck_assert_double_eq_tol(bytes_named(&f, "cast columns", TRUE), cases[i].columns * inputs, 1e-3);
+    ck_assert_double_eq_tol(bytes_named(&f, "cast gradient", TRUE),
+                            cases[i].gradient * outputs + cases[i].weight_backward * weights, 1e-3);
+    double attention = cases[i].kept < 2 ? 2 / tp * values : 0; /* which keeps what it gave in 16 bits */
+    ck_assert_double_eq_tol(kept_by_products(&f), cases[i].kept * (2 + 4) / tp * values + attention +
+                            cases[i].weight_kept * weights, 1e-3);
     ck_assert_double_eq(bytes_named(&f, "transpose", TRUE), 0);
     ck_assert_double_eq(bytes_named(&f, "largest value", FALSE) + bytes_named(&f, "largest value", TRUE), 0);
     planned_clear(&f);

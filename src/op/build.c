@@ -233,7 +233,15 @@ static void cast_forward(Build *b, const Linear *l)
   double bytes = linear_cast_bytes(b, l);
 
   if (bytes > 0)
-    add_forward(b, stream("cast", PASS_FORWARD, bytes, linear_cast_kernels(b, l)));
+    add_forward(b, stream("cast", PASS_FORWARD, bytes, linear_layout_kernels(b, l)));
+}
+
+static void cast_columns(Build *b, const Linear *l)
+{
+  double bytes = linear_column_bytes(b, l);
+
+  if (bytes > 0)
+    add_backward(b, stream("cast columns", PASS_WEIGHT, bytes, linear_layout_kernels(b, l)));
 }
 
 static void transpose_gathered(Build *b, const Linear *l, double width, Pass pass)
@@ -288,7 +296,7 @@ static void linear_forward(Build *b, const Linear *l)
   }
   if (!early)
     cast_forward(b, l);
-  op.saved_bytes = linear_saved(b, l);
+  op.saved_bytes = linear_saved(b, l) + linear_saved_weights(b, l);
   add_forward(b, op);
   if (l->bias && b->passes->framework->separate_bias)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
@@ -329,6 +337,7 @@ static void linear_backward(Build *b, const Linear *l)
   if (l->bias)
     add_backward(b, stream("bias gradient", PASS_WEIGHT, l->rows * l->out * l->batch * b->bytes, 1));
   add_backward(b, weight_gradient);
+  cast_columns(b, l);
   if (l->split == LINEAR_COLUMN && !l->no_gather) {
     build_backward_sum(b, "sum input gradient", build_activation_bytes(b), overlaps);
     copy_rows_backward(b, build_activation_bytes(b), PASS_INPUT);

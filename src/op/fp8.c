@@ -10,8 +10,10 @@
 #define COLUMN_CAST (2 + 2 + 1)
 #define RESCALE 11
 
-/* Read for the tensor's scale, read again, written as rows and columns. */
+/* Read for the tensor's scale, read again, written as rows and columns; of torchao's weights over zeros, values alone
+ * (quantize_2d_triton.py). */
 #define NV_CAST (2 + 2 + 2 * NV_BYTES)
+#define NV_ZEROS (2 * 0.5)
 
 static const Fp8Work works[FP8_COUNT] = {
   [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2,
@@ -19,9 +21,11 @@ static const Fp8Work works[FP8_COUNT] = {
   [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .shared_scale = TRUE, .keeps_narrow = TRUE,
                     .value_bytes = 1, .held_bytes = 2, .sent_bytes = 1, .either_side = TRUE, .tensor_kernels = 3 },
   [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE,
-                       .shared_scale = TRUE, .value_bytes = 1, .sent_bytes = 1, .tensor_kernels = 3 },
+                       .weight_backward_bytes = 3, .shared_scale = TRUE, .value_bytes = 1, .sent_bytes = 1,
+                       .tensor_kernels = 3 },
   [FP8_ROWWISE] = { .made_bytes = ROW_CAST + COLUMN_CAST, .cast_bytes = ROW_CAST + COLUMN_CAST,
-                    .weight_bytes = (ROW_CAST + COLUMN_CAST) / 2, .rescale_bytes = RESCALE, .each_pass = TRUE,
+                    .column_bytes = COLUMN_CAST, .weight_bytes = ROW_CAST, .weight_backward_bytes = COLUMN_CAST,
+                    .rescale_bytes = RESCALE, .each_pass = TRUE,
                     .value_bytes = 2, .sent_bytes = 2, .tensor_kernels = 2 },
   [FP8_BLOCKWISE] = { .made_bytes = 2 + 2 * BLOCK_BYTES, .cast_bytes = 2 + 2 * BLOCK_BYTES,
                       .weight_bytes = 2 + 2 * BLOCK_WEIGHT_BYTES, .block_scales = TRUE, .keeps_narrow = TRUE,
@@ -36,12 +40,12 @@ static const Fp8Work works[FP8_COUNT] = {
 
 /* torchao's where they differ. */
 static const Fp8Work mxfp8_of_torchao = {
-  .made_bytes = 2 * (2 + MX_BYTES), .cast_bytes = 2 * (2 + MX_BYTES), .weight_bytes = 2 + MX_BYTES, .each_pass = TRUE,
-  .block_scales = TRUE, .value_bytes = 2, .gathers_wide = TRUE, .sent_bytes = 2, .tensor_kernels = 2,
+  .made_bytes = 2 * (2 + MX_BYTES), .cast_bytes = 2 * (2 + MX_BYTES), .column_bytes = 2 + MX_BYTES,
+  .weight_bytes = 2 + MX_BYTES, .weight_backward_bytes = 2 + MX_BYTES, .each_pass = TRUE, .block_scales = TRUE, .value_bytes = 2, .gathers_wide = TRUE, .sent_bytes = 2, .tensor_kernels = 2,
 };
 static const Fp8Work nvfp4_of_torchao = {
-  .made_bytes = NV_CAST, .cast_bytes = NV_CAST, .weight_bytes = NV_CAST / 2, .each_pass = TRUE, .block_scales = TRUE,
-  .shared_scale = TRUE, .keeps_narrow = TRUE, .value_bytes = NV_BYTES, .gathers_wide = TRUE, .sent_bytes = 2,
+  .made_bytes = NV_CAST, .cast_bytes = NV_CAST, .weight_bytes = NV_CAST + NV_ZEROS, .each_pass = TRUE,
+  .block_scales = TRUE, .shared_scale = TRUE, .keeps_narrow = TRUE, .weight_kept_bytes = NV_BYTES, .value_bytes = NV_BYTES, .gathers_wide = TRUE, .sent_bytes = 2,
   .tensor_kernels = 1,
 };
 

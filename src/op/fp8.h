@@ -13,7 +13,7 @@
  * tensorwise  the same without kernels of its own for both layouts; inputs are
  *             kept in 16 bits, FSDP gathers weights in fp8 (torchao)
  * rowwise     a scale for each row of either factor of each product, so that every factor is cast along both its sides:
- *             by rows forward, by columns for the gradients, which products without scales make and a kernel of its own
+ *             by rows forward, by columns in the backward for the gradients, which products without scales make and a kernel of its own
  *             then scales (torchao, pytorch/ao#1325); inputs are kept in 16 bits, FSDP and tensor-parallel ranks gather
  *             in 16 bits. Bytes of that kernel are fitted to four linear layers (pytorch/ao#2185)
  * blockwise   a scale for each 128 x 128 weights and 1 x 128 activations
@@ -42,13 +42,17 @@
 typedef struct {
   double made_bytes;  /* traffic for an element of an input that a norm made */
   double cast_bytes;  /* for one of another input, or of an output's gradient */
-  double weight_bytes; /* for a weight; once a step, or each pass */
+  double column_bytes; /* for one of any input, where a kernel of its own casts its columns, in the backward, as inputs
+                          are kept in 16 bits */
+  double weight_bytes; /* for a weight; once a step, or each forward pass */
+  double weight_backward_bytes; /* each backward one */
   double rescale_bytes; /* for a value of an input's or weight's gradient, scaled by a kernel behind the product */
   gboolean each_pass;
   gboolean block_scales; /* rows and columns have scales of their own: neither is made of the other */
   gboolean shared_scale; /* a tensor whose rows tensor-parallel ranks divide is scaled by the largest value of all, for
                             which they meet before each cast (Transformer Engine's amax_reduction_group) */
   gboolean keeps_narrow; /* inputs are kept for the weight gradient in the format */
+  double weight_kept_bytes; /* of a weight's columns, cast by the forward and kept for the backward */
   double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
   gboolean gathers_wide; /* tensor-parallel ranks gather rows in 16 bits, and cast behind it */
   double held_bytes;     /* for a weight beside the 16-bit one, in both layouts */
@@ -61,9 +65,9 @@ typedef struct {
 } Fp8Work;
 
 /* Of narrow products, where they read rows alone: of the library that casts them. torchao's mxfp8 has a kernel for each
- * layout, keeps inputs in 16 bits and casts weights in each pass (mx_linear.py); its nvfp4 casts weights in each pass too,
- * whose columns it keeps until the backward one, which is not counted (nvfp4_linear.py). Neither gathers less than 16
- * bits. */
+ * layout, keeps inputs in 16 bits, whose columns it casts in the backward, and casts weights in each pass (mx_linear.py);
+ * its nvfp4 casts both layouts of inputs and weights forward and keeps the columns, random transforms and rounding within
+ * the same kernels (nvfp4_linear.py). Neither gathers less than 16 bits. */
 const Fp8Work *fp8_work(const Formats *formats);
 
 /* Whether on a device what is cast has one layout alone, which products read by rows or columns: no columns are written,

@@ -55,19 +55,19 @@ static double cast_bytes(const Build *b, const Linear *l, double each, double va
   return MAX(0, each - (linear_transposes(b, l) ? 1 : 0)) * values / b->tp;
 }
 
-/* Of a product's weights, where each pass casts them. */
-static double weight_bytes(const Fp8Work *w, const Linear *l)
-{
-  return w->each_pass ? w->weight_bytes * l->in * l->out : 0;
-}
-
 double linear_cast_bytes(const Build *b, const Linear *l)
 {
   if (!linear_narrow(b, l))
     return 0;
   const Fp8Work *w = fp8_work(&b->passes->formats);
-  double each = l->unmade || l->apart ? w->cast_bytes : w->made_bytes;
-  return (cast_bytes(b, l, each, l->rows * l->in, linear_gathers_input(b, l)) + weight_bytes(w, l)) * l->batch;
+  double each = (l->unmade || l->apart ? w->cast_bytes : w->made_bytes) - w->column_bytes;
+  double weights = w->each_pass ? w->weight_bytes * l->in * l->out : 0;
+  return (cast_bytes(b, l, each, l->rows * l->in, linear_gathers_input(b, l)) + weights) * l->batch;
+}
+
+double linear_column_bytes(const Build *b, const Linear *l)
+{
+  return linear_narrow(b, l) ? fp8_work(&b->passes->formats)->column_bytes * l->rows * l->in * l->batch : 0;
 }
 
 double linear_cast_gradient_bytes(const Build *b, const Linear *l)
@@ -75,7 +75,7 @@ double linear_cast_gradient_bytes(const Build *b, const Linear *l)
   const Fp8Work *w = fp8_work(&b->passes->formats);
   double bytes = cast_bytes(b, l, w->cast_bytes, l->rows * l->out, linear_gathers_gradient(b, l));
 
-  return (bytes + weight_bytes(w, l)) * l->batch;
+  return (bytes + w->weight_backward_bytes * l->in * l->out) * l->batch;
 }
 
 double linear_rescale_bytes(const Build *b, const Linear *l)
@@ -95,11 +95,25 @@ double linear_cast_kernels(const Build *b, const Linear *l)
   return linear_looped(b, l) ? MAX(1, l->batch * fp8_work(&b->passes->formats)->tensor_kernels) : 1;
 }
 
+double linear_layout_kernels(const Build *b, const Linear *l)
+{
+  gboolean apart = linear_narrow(b, l) && fp8_work(&b->passes->formats)->column_bytes > 0;
+
+  return linear_cast_kernels(b, l) / (apart && linear_looped(b, l) ? 2 : 1);
+}
+
 gboolean linear_meets_for_scale(const Build *b, const Linear *l)
 {
   const Fp8Work *w = linear_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;
 
   return w && w->shared_scale && !w->gathers_wide;
+}
+
+double linear_saved_weights(const Build *b, const Linear *l)
+{
+  gboolean casts = linear_narrow(b, l) && !b->frozen;
+
+  return casts ? fp8_work(&b->passes->formats)->weight_kept_bytes * l->in * l->out * l->batch : 0;
 }
 
 double linear_saved(const Build *b, const Linear *l)

@@ -29,17 +29,20 @@ double linear_gathered_gradient_bytes(const Build *b, const Linear *l);
 /* Read and written where a product's input is cast, and its weights if every pass does, 0: nothing is; where its
  * output's gradient is, of narrow ones; where gradients are scaled behind products. */
 double linear_cast_bytes(const Build *b, const Linear *l);
+double linear_column_bytes(const Build *b, const Linear *l); /* where its input's columns are, in the backward */
 double linear_cast_gradient_bytes(const Build *b, const Linear *l);
 double linear_rescale_bytes(const Build *b, const Linear *l);
 
 /* Kernels of a cast: of the experts of a rank, that of each one but with scales of earlier steps (Transformer Engine's
  * multi_tensor_quantize_impl, pytorch/csrc/extensions/cast.cpp). */
 double linear_cast_kernels(const Build *b, const Linear *l);
+double linear_layout_kernels(const Build *b, const Linear *l); /* of one layout, where each is cast on its own */
 
 /* Whether the scale of a tensor whose rows lie on several ranks is by the largest value of all. */
 gboolean linear_meets_for_scale(const Build *b, const Linear *l);
 
-/* Of a product's input, kept for the gradient of its weights. */
+/* Of a product's input, kept for the gradient of its weights; of its weights, kept for that of the input. */
 double linear_saved(const Build *b, const Linear *l);
+double linear_saved_weights(const Build *b, const Linear *l);
 
 #endif
