@@ -202,7 +202,7 @@ START_TEST(chunks_are_never_slower)
   ck_assert_double_lt(least, 1e-9);
   f.plan.sequence_parallel = FALSE;
   planned_refuse(&f, RULE_SHARDING, "plan: tp_comm_overlap: true: expected sequence_parallel, by ranks that "
-                                    "NVLink or the like joins");
+                                    "NVLink or the like joins, of Transformer Engine neither fp4 nor fp8_recipe blockwise");
   f.plan.sequence_parallel = TRUE;
   for (int kind = 0; kind < LINK_KIND_COUNT; kind++) {
     f.cluster->tiers[0].link.kind = kind;
@@ -216,6 +216,31 @@ START_TEST(chunks_are_never_slower)
   f.framework->choices = 0;
   planned_refuse(&f, RULE_SHARDING, "plan: tp_comm_overlap: expected nothing, megatron-core does not run it");
   planned_clear(&f);
+}
+END_TEST
+
+/* Userbuffers take no rows of 4 bits, nor such with scales of 128; torchao's casts are behind the gathers. */
+START_TEST(chunks_of_formats)
+{
+  static const struct { const char *framework; Fp8Recipe recipe; PlanRule rule; } cases[] = {
+    { "nemo-2026-08", FP8_NONE, RULE_NONE }, { "nemo-2026-08", FP8_MXFP8, RULE_NONE },
+    { "nemo-2026-08", FP8_CURRENT, RULE_NONE }, { "nemo-2026-08", FP8_BLOCKWISE, RULE_SHARDING },
+    { "nemo-2026-08", FP8_NVFP4, RULE_SHARDING }, { "torchtitan-2026-08", FP8_NVFP4, RULE_NONE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    planned_init(&f, fixture_llama(4, 1024, 16, 16, 1024, 1024), fixture_cluster("hgx-b200", 8), cases[i].framework);
+    planned_divide(&f, 8, 1, 1);
+    f.plan.sequence_parallel = f.plan.comm_chunks = TRUE;
+    if (cases[i].recipe)
+      plan_set_format(&f.plan, cases[i].recipe == FP8_NVFP4 ? DTYPE_FP4 : DTYPE_FP8);
+    f.plan.fp8_recipe = cases[i].recipe == FP8_NVFP4 ? FP8_NONE : cases[i].recipe;
+    ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), cases[i].rule);
+    f.plan.comm_chunks = FALSE;
+    ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+    planned_clear(&f);
+  }
 }
 END_TEST
 
@@ -435,6 +460,7 @@ START_TEST(remembered_by_pass)
 END_TEST
 
 TEST_LOOPS("price", { remembered_ops_cost_the_same }, { remembered_by_pass }, { collectives_wait_or_hide }, { rows_travel_in_chunks },
+           { chunks_of_formats },
            { sums_travel_whole },
            { chunks_are_never_slower }, { slower_links_slow_less }, { the_host_can_be_the_limit },
            { the_slowest_of_many }, { products_lose_by_switching }, { recomputation_is_paid },

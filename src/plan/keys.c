@@ -38,13 +38,22 @@ static gboolean offloads_any(const Plan *p)
   return offload_any(&p->offload);
 }
 
+/* Transformer Engine's buffers take 16 bits, 8 with scales of tensors, and mxfp8 (module/base.py,
+ * fill_userbuffers_buffer_for_all_gather()). */
+static gboolean buffers_rows(const Plan *p)
+{
+  Fp8Recipe recipe = plan_narrow(p) ? plan_recipe(p) : FP8_NONE;
+
+  return p->framework->fp8_library == FP8_TORCHAO || (recipe != FP8_BLOCKWISE && recipe != FP8_NVFP4);
+}
+
 /* Chunks are written to the memory of other ranks, which NVLink or its like reaches. */
 static gboolean reaches_rows(const Plan *p, const Cluster *cluster)
 {
   const Tier *lowest = &cluster->tiers[0];
   gboolean linked = lowest->link.kind == LINK_SWITCH || lowest->link.kind == LINK_MESH;
 
-  return p->tp > 1 && p->sequence_parallel && linked && p->tp <= lowest->devices;
+  return p->tp > 1 && p->sequence_parallel && linked && p->tp <= lowest->devices && buffers_rows(p);
 }
 
 static gboolean partitions(const Plan *p, const Cluster *cluster)
@@ -77,7 +86,8 @@ const PlanKey plan_keys[] = {
     .meaning = "norms and residuals divided over the tensor-parallel ranks" },
   { { "tp_comm_overlap", JSON_BOOL, PLAN(comm_chunks) }, .id = KEY_COMM_CHUNKS, .shorter = "tp_overlap",
     .fix = FIX_NUMBER, .choice = CHOICE_COMM_CHUNKS, .part = PLAN_PASSES, .allowed = reaches_rows,
-    .needs = "sequence_parallel, by ranks that NVLink or the like joins",
+    .needs = "sequence_parallel, by ranks that NVLink or the like joins, of Transformer Engine neither fp4 nor fp8_recipe "
+             "blockwise",
     .meaning = "rows that these ranks gather and scatter travel in chunks beside the products that they feed or "
                "follow (below)" },
   { { "pipeline_model_parallel_size", JSON_INT, PLAN(pp), FALSE, 1, DEGREE_MAX }, .id = KEY_PP, .shorter = "pp",
