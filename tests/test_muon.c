@@ -189,6 +189,74 @@ static double reduced_s(Planned *f, Collective *what)
   return 0;
 }
 
+/* Seconds of a step's gathers of momentum, and how many bytes. */
+static double momentum_s(Planned *f, double *bytes)
+{
+  planned_build(f);
+  const Segment *last = NULL;
+  for (guint i = 0; i < f->program->segments->len; i++) {
+    const Segment *s = &g_array_index(f->program->segments, Segment, i);
+    last = s->kind == TASK_GATHER && s->n_layers == 0 ? s : last;
+  }
+  ck_assert_ptr_nonnull(last);
+  *bytes = last->comm_bytes;
+  return last->seconds;
+}
+
+/* A bucket's momentum is gathered at once, its matrices in turn, as many as there are ranks: each a collective. */
+START_TEST(gathers_of_buckets)
+{
+  Planned f;
+  double bytes, again, matrices = matrix_values();
+
+  setup(&f, "deepspeed", 8);
+  f.plan.zero = 3;
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  f.framework->bucket_params = matrices / 2;
+  f.framework->bucket_params_per_rank = 0;
+  const StateLayout *s = STATES(&f.plan);
+  OptimizerWork w = { .matrices = matrices, .count = 7 * LAYERS };
+  ck_assert_double_eq(optimizer_gathers(&w, s, 2), 2 * 2 * (1 + 2 * 2)); /* 14 of a bucket's on 8 ranks */
+  w.count = 2 * 8;
+  ck_assert_double_eq(optimizer_gathers(&w, s, 2), 2 * 2 * (1 + 2));
+  double buckets_s = momentum_s(&f, &bytes);
+  ck_assert_double_eq_tol(bytes, 3 * 2 * matrices * s->reduce_bytes, 1e-3);
+  GroupShape all = state_group(LAYOUT(&f.plan), f.cluster, FALSE, RANKS_SHARDS);
+  double each = collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, bytes / 20, &all).seconds + f.framework->collective_s;
+  ck_assert_double_eq_tol(buckets_s, 20 * each, 1e-9);
+  double held = op_bucket_bytes(s, matrices);
+  f.framework->bucket_params = matrices;
+  ck_assert_double_gt(buckets_s, momentum_s(&f, &again));
+  ck_assert_double_eq(again, bytes);
+  f.framework->bucket_params = matrices / 2;
+  f.framework->muon_by_bucket = FALSE; /* no momentum beside its gradients, gathered and by matrices */
+  ck_assert_double_eq_tol(held - op_bucket_bytes(STATES(&f.plan), matrices), 2 * matrices / 2 * s->reduce_bytes, 1e-3);
+  planned_clear(&f);
+}
+END_TEST
+
+/* DeepSpeed's parts of stages 1 and 2 end within matrices: one more of each, but never more than all. Megatron's are whole
+ * matrices. */
+START_TEST(parts_cut_matrices)
+{
+  static const struct { const char *framework; int zero; double seconds; } cases[] = {
+    { "deepspeed", 0, 8 }, { "deepspeed", 1, 1.5 }, { "deepspeed", 2, 1.5 }, { "megatron-core-2026", 1, 1 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    OptimizerWork w = { .newton_s = 8, .newton_most_s = 0.5 };
+    Planned f;
+    setup(&f, cases[i].framework, 8);
+    f.plan.optimizer.name = OPTIMIZER_MUON;
+    f.plan.zero = cases[i].zero;
+    ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), 1, f.cluster).seconds, cases[i].seconds);
+    w.newton_most_s = 8;
+    ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), 1, f.cluster).seconds, 8);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* DeepSpeed's stage 3: gradients are summed on all ranks, and with each micro-batch three gathers and the steps follow,
  * of which a bucket has at least one matrix for a rank. */
 START_TEST(muon_by_bucket)
@@ -295,5 +363,5 @@ END_TEST
 
 TEST_LOOPS("muon", { newton_schulz_by_its_products }, { ranks_share_matrices }, { queries_and_keys_apart },
            { gates_and_latents_apart },
-           { steps_on_the_square }, { muon_by_bucket }, { muon_under_zero }, { muon_of_whole_matrices },
+           { steps_on_the_square }, { gathers_of_buckets }, { parts_cut_matrices }, { muon_by_bucket }, { muon_under_zero }, { muon_of_whole_matrices },
            { muon_gathers_no_momentum_of_whole_matrices })

@@ -2,6 +2,8 @@
 
 #include "cost/kernel.h"
 
+#include <math.h>
+
 #define NEWTON_DTYPE DTYPE_BF16
 #define GRAM_RESTART 2
 
@@ -74,6 +76,7 @@ static void add_matrix(OptimizerWork *sum, const OpMatrix *matrix, const PassLay
   double exchange = share.exchanges * once_s;
 
   sum->matrices += matrix->rows * matrix->columns * matrix->count;
+  sum->count += matrix->count;
   sum->newton_s += newton * matrix->count;
   sum->tensor_s += exchange * matrix->count;
   sum->newton_most_s = MAX(sum->newton_most_s, newton + exchange);
@@ -93,18 +96,33 @@ void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer)
 {
   sum->state_bytes += layer->state_bytes;
   sum->matrices += layer->matrices;
+  sum->count += layer->count;
   sum->newton_s += layer->newton_s;
   sum->tensor_s += layer->tensor_s;
   sum->newton_most_s = MAX(sum->newton_most_s, layer->newton_most_s);
 }
 
-/* Ranks share the matrices of a bucket, so that each takes at least one of each bucket. */
+/* That a rank works on in turn. */
+static double buckets_of(const OptimizerWork *w, const StateLayout *s)
+{
+  return s->works_by_bucket ? MAX(1, w->matrices / op_bucket_params(s)) : 1;
+}
+
+/* Ranks whose parts end within matrices; no part is more than all. */
+static gboolean cuts_matrices(const StateLayout *s)
+{
+  return s->framework->muon_cuts && s->optimizer_parts > 1 && s->zero < 3;
+}
+
+/* Ranks share the matrices of a bucket, so that each takes at least one of each bucket; where parts cut matrices, half of
+ * one more at either end. */
 static double newton_of_step_s(const OptimizerWork *w, const StateLayout *s, double micro)
 {
-  double shared = (w->newton_s + w->tensor_s) / s->optimizer_parts;
-  double buckets = s->works_by_bucket ? MAX(1, w->matrices / op_bucket_params(s)) : 1;
+  double all = w->newton_s + w->tensor_s, shared = all / s->optimizer_parts;
 
-  return (s->works_by_bucket ? micro : 1) * MAX(shared, buckets * w->newton_most_s);
+  if (cuts_matrices(s))
+    return MIN(all, shared + w->newton_most_s);
+  return (s->works_by_bucket ? micro : 1) * MAX(shared, buckets_of(w, s) * w->newton_most_s);
 }
 
 OptimizerPrice optimizer_work_price(const OptimizerWork *w, const StateLayout *s, double micro, const Cluster *cluster)
@@ -122,6 +140,13 @@ static gboolean holds_matrices(const StateLayout *s)
   const Framework *f = s->framework;
 
   return !s->sums || s->zero <= MAX(f->muon_whole_zero_max, f->whole_tensors ? 2 : 0);
+}
+
+double optimizer_gathers(const OptimizerWork *w, const StateLayout *s, double micro)
+{
+  double buckets = buckets_of(w, s);
+
+  return s->works_by_bucket ? micro * buckets * (1 + 2 * ceil(w->count / buckets / s->optimizer_parts)) : 1;
 }
 
 double optimizer_gather_bytes(const OptimizerWork *w, const StateLayout *s, double micro)

@@ -23,8 +23,10 @@
  * ranks: momentum is gathered, each rank makes some of the updates, and updates and momentum are gathered again, all in
  * the gradients' format. What each micro-batch adds is timed behind the last one, not beside backwards.
  *
- * Not priced, of DeepSpeed: the matrices of stages 1 and 2 that lie on two ranks, which both orthogonalise. Of Megatron,
- * that gradients were summed on all ranks before May 2026 (Megatron-LM @c1e938b).
+ * The gathers are one of a bucket's momentum, and two for each matrix that ranks make at once. Parts of DeepSpeed's stages
+ * 1 and 2 end within matrices, which the ranks on both sides orthogonalise (Framework.muon_cuts): of each part one more.
+ *
+ * Not priced, of Megatron: that gradients were summed on all ranks before May 2026 (Megatron-LM @c1e938b).
  */
 #ifndef TDP_COST_ORTHOGONAL_H
 #define TDP_COST_ORTHOGONAL_H
@@ -40,7 +42,8 @@ void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer);
 OptimizerPrice optimizer_work_price(const OptimizerWork *work, const StateLayout *states, double micro,
                                     const Cluster *cluster);
 
-/* Bytes that are gathered over the ranks that ZeRO divides over for it; 0 = nothing. */
+/* Bytes that are gathered over the ranks that ZeRO divides over for it; 0 = nothing. In so many collectives. */
 double optimizer_gather_bytes(const OptimizerWork *work, const StateLayout *states, double micro);
+double optimizer_gathers(const OptimizerWork *work, const StateLayout *states, double micro);
 
 #endif

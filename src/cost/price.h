@@ -43,6 +43,7 @@ typedef struct {
 typedef struct {
   double state_bytes; /* LayerWork's */
   double matrices;    /* parameters in matrices that Muon orthogonalises */
+  double count;       /* of these matrices */
   double newton_s, tensor_s; /* of all of them; communication of these over tensor-parallel ranks */
   double newton_most_s;      /* of the slowest one, with its communication */
 } OptimizerWork;

@@ -177,6 +177,7 @@ double op_bucket_bytes(const StateLayout *s, double params)
   if (casts_gradients(s)) /* the accumulated ones are flat already */
     return params * s->reduce_bytes + ddp;
   double held = f->bucket_copies + (op_reduce_cast_bytes(s) > 0);
+  held += s->works_by_bucket ? 2 : 0; /* momentum as it is gathered, and by matrices */
   return (held * MIN(params, op_bucket_params(s)) + (copies ? params : 0)) * s->reduce_bytes + ddp;
 }
 

@@ -108,6 +108,7 @@ static const JsonField fields[] = {
   { "muon_whole_zero_max", JSON_INT, FIELD(muon_whole_zero_max), FALSE, 0, 3 },
   { "fused_weights", JSON_BOOL, FIELD(fused_weights) },
   { "muon_gram", JSON_BOOL, FIELD(muon_gram) },
+  { "muon_cuts", JSON_BOOL, FIELD(muon_cuts) },
   { "muon_by_bucket", JSON_BOOL, FIELD(muon_by_bucket) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
@@ -172,7 +173,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "ring_keeps_blocks", "fp8_param_gather", "fp8_param_gather_default",
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
-                                             "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", NULL };
+                                             "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
+                                             NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -168,6 +168,7 @@ typedef struct {
   int muon_whole_zero_max;    /* up to this stage ranks hold momentum of whole matrices, which Muon need not gather */
   gboolean fused_weights;     /* gate and up are one weight, and queries, their gate, keys and values, of which Muon takes
                                  these apart; else queries and gate are one alone */
+  gboolean muon_cuts;         /* and where a part ends within a matrix, the ranks on both sides orthogonalise it */
   gboolean muon_gram;         /* its steps go on the small square of a matrix */
   gboolean muon_by_bucket;    /* under ZeRO-3 it works on every micro-batch's gradients, bucket by bucket, as all ranks
                                  sum them */

@@ -116,13 +116,25 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
   return sum;
 }
 
-/* Bytes of a kind of weights, gathered by the ranks that ZeRO divides a strategy's states over. */
-static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, int after)
+static void repeat(Segment *s, double times)
+{
+  s->comm_bytes *= times;
+  s->seconds *= times;
+  s->cost.seconds *= times;
+  s->cost.use.transfer_s *= times;
+  for (int tier = 0; tier < TIER_MAX; tier++)
+    s->cost.use.port_s[tier] *= times;
+}
+
+/* Bytes of a kind of weights, gathered by the ranks that ZeRO divides a strategy's states over, by so many collectives
+ * one after the other. */
+static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, double times, int after)
 {
   const Site *site = site_of(b, strategy, row);
   Segment gather = comm_segment(states_of(b, strategy, experts), site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER,
-                                bytes, site->data[experts]);
+                                bytes / times, site->data[experts]);
 
+  repeat(&gather, times);
   gather.experts = experts;
   int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
   program_add_edge(b, task, after);
@@ -134,10 +146,11 @@ static int add_momentum(ProgramBuild *b, int row, const RankWeights *weights, in
 {
   for (int i = 0; i < b->n_strategies; i++)
     for (int experts = 0; experts < 2; experts++) {
-      double bytes = optimizer_gather_bytes(&weights[i].optimizer[experts], states_of(b, i, experts),
-                                            b->shape.micro);
+      const OptimizerWork *work = &weights[i].optimizer[experts];
+      const StateLayout *states = states_of(b, i, experts);
+      double bytes = optimizer_gather_bytes(work, states, b->shape.micro);
       if (bytes > 0)
-        after = add_gather(b, row, i, experts, bytes, after);
+        after = add_gather(b, row, i, experts, bytes, optimizer_gathers(work, states, b->shape.micro), after);
     }
   return after;
 }
@@ -150,7 +163,7 @@ static void add_updated(ProgramBuild *b, int row, const RankWeights *weights, in
       const StateLayout *states = states_of(b, i, experts);
       double bytes = op_gathered_bytes(states, weights[i].params[experts], weights[i].narrow[experts]);
       if (states->gathers_at_end && bytes > 0)
-        add_gather(b, row, i, experts, bytes, optimizer);
+        add_gather(b, row, i, experts, bytes, 1, optimizer);
     }
 }
 
