@@ -176,6 +176,7 @@ static gboolean multiplies(char *error)
 
 Backend *cpu_open(const BackendOptions *options, char *error)
 {
+  cpu_choose_products();
   if (!computes_in(options->dtype, error) || !multiplies(error))
     return NULL;
   if (options->size == 1)

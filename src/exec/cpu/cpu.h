@@ -90,6 +90,9 @@ void cpu_fill_kernels_f64(Backend *b);
 /* Sends a message in turn on a stream. */
 void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message);
 
+/* Before the first product: kernels of OpenBLAS for processors that it is older than. */
+void cpu_choose_products(void);
+
 /* The backend of one process; of the processes of an MPI run, in which MPI has been started (mpi.c, where built). */
 Backend *cpu_open(const BackendOptions *options, char *error);
 Backend *cpu_mpi_open(const BackendOptions *options, char *error);
