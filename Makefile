@@ -136,6 +136,10 @@ $1/obj/%.o: %.c $1/flags
 endef
 $(foreach folder,$(sort $(HOST) $(BUILD)),$(eval $(call compile,$(folder))))
 
+# Else loops with roots or with a choice between two numbers become no vectors; no value is another.
+$(foreach folder,$(sort $(HOST) $(BUILD)),$(patsubst %,$(folder)/obj/src/exec/cpu/kernels_%.o,f32 f64)): \
+  private override CFLAGS += -fno-math-errno -fno-trapping-math
+
 $(LIB): $(call host_obj,$(LIB_SRC) $(CLI_LIB_SRC))
 	@rm -f $@
 	$(call run,AR,$@)$(AR) rcs $@ $^
