@@ -9,6 +9,7 @@
 #include "main.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const char *const variables[] = {
   "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
@@ -226,6 +227,43 @@ START_TEST(memory_is_counted_by_part)
   ck_assert_double_eq(m.peak_activations, 50);
   memory_clear(&m);
   b->stream_free(b, s);
+  b->free(b);
+}
+END_TEST
+
+/* Whether the kernel was asked for large pages where an address is: the flag hg of its mapping. */
+static gboolean large_pages_at(const void *p)
+{
+  g_autofree char *maps = NULL;
+  gboolean inside = FALSE, asked = FALSE;
+
+  ck_assert(g_file_get_contents("/proc/self/smaps", &maps, NULL, NULL));
+  g_auto(GStrv) lines = g_strsplit(maps, "\n", -1);
+  for (char **line = lines; *line; line++) {
+    guintptr first, end;
+    if (sscanf(*line, "%" G_GINTPTR_MODIFIER "x-%" G_GINTPTR_MODIFIER "x ", &first, &end) == 2)
+      inside = (guintptr)p >= first && (guintptr)p < end;
+    else if (inside && g_str_has_prefix(*line, "VmFlags:"))
+      asked = strstr(*line, " hg") != NULL;
+  }
+  return asked;
+}
+
+/* From the first byte to the last, whatever lies between. */
+START_TEST(large_blocks_ask_for_large_pages)
+{
+  enum { LARGE = 9 << 20 };
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *stream = b->stream_new(b, TRUE);
+  char *large = b->alloc(b, stream, LARGE);
+
+  if (g_file_test("/sys/kernel/mm/transparent_hugepage", G_FILE_TEST_EXISTS)) {
+    ck_assert(large_pages_at(large));
+    ck_assert(large_pages_at(large + LARGE - 1));
+  }
+  b->dealloc(b, stream, large, LARGE);
+  b->stream_free(b, stream);
   b->free(b);
 }
 END_TEST
@@ -490,7 +528,7 @@ END_TEST
 TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_mpi_meet_by_it,
           bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
-          files_of_tokens_are_cut, memory_is_counted_by_part, memory_is_held_until_it_is_freed,
-          shards_join_to_the_whole,
+          files_of_tokens_are_cut, memory_is_counted_by_part, large_blocks_ask_for_large_pages,
+          memory_is_held_until_it_is_freed, shards_join_to_the_whole,
           offloaded_states_are_on_the_host,
           plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { ARGS_SIZE = 64, NAP_US = 50 };
+enum { ARGS_SIZE = 64, NAP_US = 50, LARGE_PAGE = 2 << 20 };
 
 #define SPIN_S 5e-4 /* without a nap, whose end the system delays */
 
@@ -162,12 +163,24 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message)
   g_free(own.counts);
 }
 
+/* For all that the block has a part of: its neighbours are blocks, too. The system may have none. */
+static void ask_large_pages(const void *p, size_t bytes)
+{
+  uintptr_t first = (uintptr_t)p / LARGE_PAGE, end = ((uintptr_t)p + bytes - 1) / LARGE_PAGE + 1;
+
+  madvise((void *)(first * LARGE_PAGE), (end - first) * LARGE_PAGE, MADV_HUGEPAGE);
+}
+
 static void *alloc(Backend *b, BackendStream *s, size_t bytes)
 {
   void *p = NULL;
 
   (void)b, (void)s;
-  return posix_memalign(&p, 64, MAX(bytes, 1)) == 0 ? p : NULL;
+  if (posix_memalign(&p, 64, MAX(bytes, 1)) != 0)
+    return NULL;
+  if (bytes >= LARGE_PAGE)
+    ask_large_pages(p, bytes);
+  return p;
 }
 
 static void run_free(Backend *b, void *args)
