@@ -390,6 +390,36 @@ START_TEST(own_classes_are_configurations)
 }
 END_TEST
 
+/* How experts' ranks exchange tokens: a key of TOML, the model's in Python; the framework is the first that has it. */
+START_TEST(exchanges_are_read)
+{
+  static const struct { const char *backend, *own, *framework; } rows[] = {
+    { "standard", NULL, "\"framework\": \"torchtitan\"" },
+    { "deepep", "\"moe_token_dispatcher_type\": \"flex\"", "\"framework\": \"torchtitan-2025-11\"" },
+    { "hybridep", "\"moe_token_dispatcher_type\": \"hybridep\"", "\"framework\": \"torchtitan-2026-05\"" },
+    { "minimal_async_ep", NULL, "\"framework\": \"torchtitan\"" },
+  };
+  g_autofree char *toml = g_strdup_printf("[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[training]\n"
+                                          "local_batch_size = 1\n[parallelism]\nexpert_parallel_degree = 8\n"
+                                          "expert_parallel_comm_backend = \"%s\"\n", rows[_i].backend);
+  g_autofree char *python = g_strdup_printf("def deepseek_v3_16b() -> Trainer.Config:\n    return Trainer.Config(\n"
+                                            "        model_spec=model_registry(\"16B\", moe_comm_backend=\"%s\"),\n"
+                                            "        parallelism=ParallelismConfig(expert_parallel_degree=8))\n",
+                                            rows[_i].backend);
+  const char *const texts[] = { toml, python };
+
+  for (int i = 0; i < 2; i++) {
+    const LaunchOptions options = { 64 };
+    g_autoptr(Launch) l = launch_read(texts[i], i ? "deepseek_v3/c.py" : "x.toml", &options, NULL);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_msg(strstr(l->plan, rows[_i].framework) != NULL, "%s", l->plan);
+    ck_assert(rows[_i].own ? strstr(l->plan, rows[_i].own) != NULL : !strstr(l->plan, "moe_token_dispatcher_type"));
+    ck_assert_int_eq(l->assumed && g_ptr_array_find_with_equal_func(l->assumed, "expert_parallel_comm_backend: "
+                     "minimal_async_ep: simulated as standard", g_str_equal, NULL), _i == 3);
+  }
+}
+END_TEST
+
 /* Nothing behind the first return is run; one that a condition leads to is none that is read, and this is said, but of a
  * function inside. */
 START_TEST(returns_end_functions)
@@ -483,6 +513,6 @@ START_TEST(what_cannot_be_written_is_said)
 END_TEST
 
 TEST_LOOPS("launch python", { changes_read_back, FILES * MODELS, FALSE }, { changes_stand_where_they_must },
-           { own_classes_are_configurations }, { returns_end_functions }, { lines_end_alike },
+           { own_classes_are_configurations }, { exchanges_are_read, 4 }, { returns_end_functions }, { lines_end_alike },
            { what_a_plan_has_no_more_is_dropped }, { names_are_those_of_the_function }, { sequences_are_read },
            { classes_are_imported_once }, { what_cannot_be_written_is_said })

@@ -155,6 +155,17 @@ static void put_pipeline(Export *e, GString *text)
   g_string_append_printf(text, "pipeline_parallel_microbatch_size = %d\n", e->layout.passes.micro_batch);
 }
 
+static void put_dispatcher(Export *e, GString *text)
+{
+  const PassLayout *p = &e->layout.passes;
+
+  if (p->ep > 1 && p->dispatch == DISPATCH_FLEX)
+    g_string_append(text, "expert_parallel_comm_backend = \"deepep\"\n");
+  else if (p->ep > 1 && p->dispatch != DISPATCH_ALL_TO_ALL)
+    export_lose(e, "moe_token_dispatcher_type: %s: torchtitan v0.2.2 has alltoall and flex, written as alltoall",
+                expert_dispatch_names[p->dispatch]);
+}
+
 static void put_parallelism(Export *e, GString *text)
 {
   const PassLayout *p = &e->layout.passes;
@@ -172,6 +183,7 @@ static void put_parallelism(Export *e, GString *text)
                 p->etp, p->tp);
   if (p->ep > 1)
     g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", p->etp == p->tp ? p->tp : 1);
+  put_dispatcher(e, text);
   g_string_append_c(text, '\n');
 }
 

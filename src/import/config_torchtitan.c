@@ -54,6 +54,26 @@ static gboolean read_degrees(ConfigReading *r, Degrees *d)
   return TRUE;
 }
 
+static const struct {
+  const char *theirs, *own, *framework; /* the first that has it */
+} dispatchers[] = {
+  { "standard", "alltoall", "torchtitan" }, { "deepep", "flex", "torchtitan-2025-11" },
+  { "hybridep", "hybridep", "torchtitan-2026-05" },
+};
+
+/* How experts' ranks exchange tokens: an index of the table. */
+static gsize find_dispatcher(ConfigReading *r)
+{
+  const char *name = settings_text(r->from, PARALLEL "expert_parallel_comm_backend");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(dispatchers); i++)
+    if (g_str_equal(name, dispatchers[i].theirs))
+      return i;
+  if (*name)
+    launch_assume(&r->to, "expert_parallel_comm_backend: %s: simulated as standard", name);
+  return 0;
+}
+
 /* Global batches are a local one of each rank unless they are told. */
 static void put_batch(ConfigReading *r, const Degrees *d, JsonWriter *w)
 {
@@ -207,15 +227,18 @@ gboolean torchtitan_read(ConfigReading *r)
   d.layers = read_model(r);
   if (!read_degrees(r, &d))
     return FALSE;
+  gsize dispatcher = d.ep > 1 ? find_dispatcher(r) : 0;
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
   put_batch(r, &d, &w);
+  if (dispatcher > 0)
+    json_put_string(&w, "moe_token_dispatcher_type", dispatchers[dispatcher].own);
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
   put_kernels(r, &w);
   json_put_string(&w, "framework", r->framework         ? r->framework
                                    : is_nvfp4(r->from) ? "torchtitan-2026-08"
-                                                       : "torchtitan");
+                                                       : dispatchers[dispatcher].framework);
   json_close(&w, '}');
   if (*optimizer && !g_str_has_prefix(optimizer, "Adam"))
     launch_assume(&r->to, "optimizer: %s: simulated as AdamW", optimizer);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#define BACKEND PARALLEL "expert_parallel_comm_backend" /* in TOML; here of the model */
 #define TOKENS "training.num_tokens_per_train_step"
 
 /* Whether it is a function that returns Trainer.Config, or a class of one's own for it. */
@@ -142,7 +143,7 @@ static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.lin
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
 {
   const Setting *ac = find_unread(own, "activation_checkpoint"), *spec = find_unread(own, "model_spec.converters");
-  const Setting *optimizer = find_unread(own, "optimizer");
+  const Setting *optimizer = find_unread(own, "optimizer"), *exchange = find_unread(own, "model_spec.moe_comm_backend");
   const char *flavor = settings_text(own, "model_spec.0");
 
   add_setting(out, "model.name", find_module(r, function, flavor));
@@ -156,6 +157,8 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
       take_setting(own, spec, out, "model.converters", kinds[i][1]);
   if (spec && strstr(spec->value, kinds[0][0])) /* it has no other scales left */
     add_setting(out, "quantize.linear.float8.recipe_name", g_strdup("rowwise"));
+  if (exchange)
+    take_setting(own, exchange, out, BACKEND, exchange->value);
   if (optimizer && !strstr(optimizer->value, "adam")) /* default_adamw() */
     take_setting(own, optimizer, out, "optimizer.name", optimizer->value);
   if (settings_true(own, "compile.enable_async_tensor_parallel", FALSE))
@@ -413,7 +416,7 @@ static void change_parallelism(Changing *c)
     g_autofree char *raw = g_strdup_printf(quoted ? "\"%s\"" : "%s", value);
     if (!g_str_has_prefix(path, PARALLEL) || shard || (!differs(c, path) && !implied) ||
         g_str_equal(path, PARALLEL "pipeline_parallel_microbatch_size") ||
-        g_str_equal(path, PARALLEL "enable_async_tensor_parallel") ||
+        g_str_equal(path, PARALLEL "enable_async_tensor_parallel") || g_str_equal(path, BACKEND) ||
         (g_str_equal(path, PARALLEL "expert_tensor_parallel_degree") && !*own && g_str_equal(one->value, "1")))
       continue;
     set(c, path, raw, value, late && number(c->before, path, 1) <= 1);
@@ -453,6 +456,17 @@ static void change_formats(Changing *c)
   }
 }
 
+static void change_exchange(Changing *c)
+{
+  const char *backend = settings_text(c->after, BACKEND);
+
+  if (!differs(c, BACKEND))
+    return;
+  g_autofree char *what = g_strdup_printf("%s: model_spec: moe_comm_backend \"%s\"", c->function,
+                                          *backend ? backend : "standard");
+  config_note(c->notes, what);
+}
+
 static void change_overlap(Changing *c)
 {
   const char *path = PARALLEL "enable_async_tensor_parallel", *now = "compile.enable_async_tensor_parallel";
@@ -482,6 +496,7 @@ static void change(ConfigReading *r, char **text, const char *before, const char
   if (differs(&c, "activation_checkpoint.mode"))
     change_recomputation(&c);
   change_overlap(&c);
+  change_exchange(&c);
   change_formats(&c);
   if (differs(&c, "training.enable_cpu_offload"))
     set_truth(&c, "training.enable_cpu_offload", settings_true(is, "training.enable_cpu_offload", FALSE));
