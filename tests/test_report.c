@@ -239,7 +239,7 @@ START_TEST(explanation_by_hand)
                                      "least, 24.0 s.\n"));
   ck_assert_ptr_nonnull(strstr(text, "Stages idle 27.3 % of the pipeline phase; with equal stages and free transfers "
                                      "1f1b would idle 27.3 %.\n"));
-  ck_assert_ptr_nonnull(strstr(text, "Stage 0 is the fullest with 40.0 GiB, of which activations 40.0 GiB; "));
+  ck_assert_ptr_nonnull(strstr(text, "Stage 0 is the fullest one with 40.0 GiB, of which activations 40.0 GiB; "));
   run_clear(&r);
 }
 END_TEST

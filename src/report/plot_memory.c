@@ -112,7 +112,7 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
   g_autofree char *peak = format_bytes(r->metrics.peak_memory_bytes),
                   *capacity = format_bytes(cluster_whole_bytes(r->cluster, r->metrics.capacity_bytes));
   g_autofree char *panel = g_strdup_printf("stage %d, %s: peak %s of %s", r->metrics.peak_row,
-                                            r->cluster->n_types ? result_peak_text(r) : "the fullest", peak, capacity);
+                                            result_peak_text(r), peak, capacity);
   const char *unit;
 
   plot_time_unit(t->end_s, &unit);

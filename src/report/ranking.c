@@ -241,7 +241,7 @@ static void say_memory(GString *s, const Result *r)
   g_autofree char *left = format_bytes(ABS(room)), *all = format_bytes(m->capacity_bytes);
   g_autofree char *of = r->cluster->memory_margin > 0 ? g_strdup_printf(" of %s that the margin leaves", all) : NULL;
   g_string_append_printf(s, "Stage %d is %s with %s, of which %s %s; %s%s %s.\n", m->peak_row,
-                         r->cluster->n_types ? result_peak_text(r) : "the fullest", peak,
+                         result_peak_text(r), peak,
                          memory_part_names[largest], bytes, left, of ? of : "", room >= 0 ? "stay free" : "are missing");
 }
 
