@@ -97,7 +97,7 @@ static gboolean refuse_plan(GError **error, const char *option)
 }
 
 static Trace *simulate_all(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan,
-                           char **ranks_text, GError **error)
+                           RankRun **out, GError **error)
 {
   const Layout layout = layout_of(plan);
   g_autoptr(GArray) stragglers = parse_stragglers(o, layout.mesh.ranks, error);
@@ -112,23 +112,31 @@ static Trace *simulate_all(const EngineOptions *o, const Model *model, const Clu
     refuse_plan(error, "--ranks all");
     return NULL;
   }
-  *ranks_text = report_ranks(run, &layout);
-  return g_steal_pointer(&run->trace);
+  Trace *trace = g_steal_pointer(&run->trace);
+  *out = g_steal_pointer(&run);
+  return trace;
+}
+
+void engine_write_ranks(const EngineOptions *o, const RankRun *run, const Layout *layout, JsonWriter *w)
+{
+  g_autoptr(GArray) stragglers = parse_stragglers(o, layout->mesh.ranks, NULL);
+
+  report_ranks_write(run, layout, (const Straggler *)stragglers->data, (int)stragglers->len, w);
 }
 
 Trace *engine_simulate(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan,
-                       char **ranks_text, GError **error)
+                       RankRun **run, GError **error)
 {
   SimOptions options = { .share_links = o->contention, .receive_buffers = o->receive_buffers };
 
-  *ranks_text = NULL;
+  *run = NULL;
   if (cluster->n_types > 0 && (o->ranks || o->contention || o->draws > 0)) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a cluster of alike nodes, %s has %d types",
                 o->ranks ? "--ranks" : o->contention ? "--contention" : "--draws", cluster->name, cluster->n_types);
     return NULL;
   }
   if (o->ranks)
-    return simulate_all(o, model, cluster, plan, ranks_text, error);
+    return simulate_all(o, model, cluster, plan, run, error);
   return simulate_plan_with(model, cluster, plan, &options, error);
 }
 

@@ -8,9 +8,9 @@
 #include "cli/say.h"
 #include "cli/sim_document.h"
 #include "cli/sim_schedule.h"
-#include "ask/notes.h"
 #include "report/compare.h"
 #include "report/page.h"
+#include "report/ranks.h"
 #include "kineto/kineto.h"
 
 #include <gsl/gsl_errno.h>
@@ -36,7 +36,8 @@ typedef struct {
   const Accuracy *accuracy;
   Plan plan;
   Trace *trace;
-  char *ranks; /* with --ranks all, a table of them */
+  RankRun *run; /* with --ranks all */
+  char *ranks;  /* and a table of them */
   Draws draws;
   Result result;
 } Subject;
@@ -188,21 +189,18 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
 {
   if (!engine_draw(&o->engine, s->model, s->cluster, &s->plan, &s->draws, error))
     return FALSE;
-  s->trace = engine_simulate(&o->engine, s->model, s->cluster, &s->plan, &s->ranks, error);
+  s->trace = engine_simulate(&o->engine, s->model, s->cluster, &s->plan, &s->run, error);
   if (!s->trace)
     return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
   if (!result_check(&s->result, error))
     return FALSE;
   result_estimate(&s->result, s->accuracy);
-  const Layout *layout = &s->result.layout;
-  char *notes[] = { note_recompute(s->model, layout, s->cluster), note_schedule(layout),
-                    note_excluded(s->model, s->cluster, &s->plan) };
-  for (gsize i = 0; i < G_N_ELEMENTS(notes); i++) {
-    if (notes[i])
-      g_printerr("tdp-sim: note: %s\n", notes[i]);
-    g_free(notes[i]);
-  }
+  if (s->run)
+    s->ranks = report_ranks(s->run, &s->result.layout);
+  g_autoptr(GPtrArray) notes = sim_notes(&s->result);
+  for (guint i = 0; i < notes->len; i++)
+    g_printerr("tdp-sim: note: %s\n", (char *)g_ptr_array_index(notes, i));
   return TRUE;
 }
 
@@ -293,7 +291,8 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
       return FALSE;
   }
   if (o->json) {
-    g_autofree char *document = sim_document(&s->result, s->trace, &s->draws, o->explain);
+    const SimBesides besides = { &s->draws, s->run, &o->engine, o->explain };
+    g_autofree char *document = sim_document(&s->result, s->trace, &besides);
     printf("%s", document);
   } else {
     print_text(o, s);
@@ -332,6 +331,7 @@ static void subject_clear(Subject *s)
 {
   g_clear_pointer(&s->trace, trace_free);
   g_clear_pointer(&s->ranks, g_free);
+  g_clear_pointer(&s->run, rank_run_free);
   g_clear_pointer(&s->framework, framework_free);
   g_clear_pointer(&s->cluster, cluster_free);
   g_clear_pointer(&s->model, model_free);

@@ -229,7 +229,8 @@ static char *simulated(const JsonDoc *doc, const char *adapter, const Model *mod
   g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
   Result result = result_of(model, cluster, &plan, trace);
   result_estimate(&result, accuracy);
-  return result_check(&result, error) ? sim_document(&result, trace, NULL, FALSE) : NULL;
+  const SimBesides none = { 0 };
+  return result_check(&result, error) ? sim_document(&result, trace, &none) : NULL;
 }
 
 tdp_answer *tdp_simulate(const char *question)

@@ -1,0 +1,1 @@
+echo ranks; tdp-sim --model tiny --cluster dgx --plan tiny-tp2-dp2 --ranks all --straggler 3=1.5 --json | jq '{ranks, notes}'; tdp-sim --model llama-3.1-8b --cluster dgx --plan plans/llama-7b-muon.json --json 2>/dev/null | jq '{ranks, notes}'; tdp-plan --model tiny --cluster dgx --gpus 8 --gpus-from 4 --objective memory --json | jq -c '[.answer, .. | .objective? // empty]'
