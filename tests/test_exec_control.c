@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
   int size, port;
-  double meet_s;
+  double meet_s, silence_s, report_s;
   int *reported; /* by all processes: set behind the last words of a rank that takes its time for them; NULL: none does */
   Job job;
   Rank ranks[RANKS_MAX];
@@ -40,7 +40,7 @@ static World world_of(int size, Job job)
   close(fd);
   g_unsetenv("TDP_RUN_SECRET");
   g_unsetenv("TDP_RUN_SECRET_FILE");
-  return (World) { .size = size, .port = ntohs(at.sin_port), .meet_s = 20, .job = job };
+  return (World) { .size = size, .port = ntohs(at.sin_port), .meet_s = 20, .silence_s = 1, .report_s = 60, .job = job };
 }
 
 static void report_slowly(void *data, gboolean reports, const char *message)
@@ -70,7 +70,8 @@ static void run_rank(const World *w, int rank, int size)
   control_catch_signals();
   ControlOptions options = control_options_default(&launch);
   options.meet_s = w->meet_s;
-  options.silence_s = w->reported ? 2 : 1;
+  options.silence_s = w->silence_s;
+  options.report_s = w->report_s;
   options.data = w->reported;
   if (w->reported) {
     options.last_words = report_slowly;
@@ -409,7 +410,8 @@ static void terminated(Control *c, int rank)
   wait_for_ever(c, rank);
 }
 
-/* A launcher ends all ranks once one has ended, so none does before rank 0 has reported. */
+/* A launcher ends all ranks once one has ended, so none does before rank 0 has reported, which may take longer than a
+ * rank may be silent. */
 START_TEST(none_ends_before_the_report)
 {
   static const struct {
@@ -418,18 +420,38 @@ START_TEST(none_ends_before_the_report)
     const char *line;
   } cases[] = { { terminated, 1, "start: ended by SIGTERM" },
                 { fail_on_1, 2, "rank 1: a key: a value: expected another" } };
-  World w = world_of(3, cases[_i].job);
+  World w = world_of(3, cases[_i % 2].job);
   int *reported = mmap(NULL, sizeof *reported, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
   ck_assert_ptr_ne(reported, MAP_FAILED);
   w.reported = reported;
+  w.silence_s = _i / 2 ? 0.4 : 2;
   start(&w, 0, 3);
   for (int i = 0; i < 3; i++) {
     finish(&w, i);
-    ck_assert_msg(strstr(w.ranks[i].text, cases[_i].line) != NULL, "rank %d said: %s", i, w.ranks[i].text);
-    ck_assert_msg(WIFEXITED(w.ranks[i].status) && WEXITSTATUS(w.ranks[i].status) == cases[_i].code, "rank %d: status %x", i,
+    ck_assert_msg(strstr(w.ranks[i].text, cases[_i % 2].line) != NULL, "rank %d said: %s", i, w.ranks[i].text);
+    ck_assert_msg(WIFEXITED(w.ranks[i].status) && WEXITSTATUS(w.ranks[i].status) == cases[_i % 2].code, "rank %d: status %x", i,
                   w.ranks[i].status);
   }
+  munmap(reported, sizeof *reported);
+}
+END_TEST
+
+/* A report that never ends is waited for no longer than reports may take. */
+START_TEST(an_endless_report_is_left)
+{
+  World w = world_of(2, fail_on_1);
+  int *reported = mmap(NULL, sizeof *reported, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+  ck_assert_ptr_ne(reported, MAP_FAILED);
+  w.reported = reported;
+  w.silence_s = 0.2;
+  w.report_s = 0.4;
+  start(&w, 0, 2);
+  finish(&w, 1);
+  ck_assert(WIFEXITED(w.ranks[1].status) && WEXITSTATUS(w.ranks[1].status) == 99);
+  finish(&w, 0);
+  ck_assert_int_eq(WEXITSTATUS(w.ranks[0].status), 2);
   munmap(reported, sizeof *reported);
 }
 END_TEST
@@ -454,9 +476,9 @@ START_TEST(forged_frames_end_the_run)
     { .kind = FRAME_SHARE, .total = G_MAXUINT32, .bytes = 1 },
     { .kind = FRAME_SHARE, .total = CONTROL_TEXT + 8, .bytes = CONTROL_TEXT + 8 },
     { .kind = FRAME_SHARE, .total = 1, .bytes = 2 },
-    { .kind = FRAME_FAIL, .code = 1 }, { .kind = FRAME_END, .code = 1 },
+    { .kind = FRAME_FAIL, .code = 1 }, { .kind = FRAME_END, .code = 1 }, { .kind = FRAME_ENDING },
   };
-  static const int forgers[] = { 1, 1, 0, 0, 0, 1, 0 };
+  static const int forgers[] = { 1, 1, 0, 0, 0, 1, 0, 1 };
   World w = world_of(2, forge);
   g_autofree char *line = g_strdup_printf("tdp-run: rank %d says what no rank says; last seen in start\n", forgers[_i]);
 
@@ -502,5 +524,6 @@ TEST_LOOPS("control", { ranks_meet_and_share }, { strangers_are_dropped }, { sil
            { another_secret_is_refused }, { a_missing_secret_is_bad_input }, { ranks_of_no_such_number_are_refused, 2 },
            { a_rank_that_is_there_already_is_refused }, { ranks_that_never_start_are_named },
            { a_rank_that_dies_is_named_by_all }, { where_rank_0_dies_all_say_so }, { a_stopped_rank_ends_the_run },
-           { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { none_ends_before_the_report, 2 },
-           { forged_frames_end_the_run, 7 }, { another_rank_0_is_refused })
+           { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { none_ends_before_the_report, 4 },
+           { an_endless_report_is_left },
+           { forged_frames_end_the_run, 8 }, { another_rank_0_is_refused })

@@ -55,7 +55,7 @@ static void end_process(void *data, int code)
 
 ControlOptions control_options_default(const Launch *launch)
 {
-  return (ControlOptions) { .launch = *launch, .meet_s = 8, .silence_s = 4, .phase = no_phase, .progress = no_count,
+  return (ControlOptions) { .launch = *launch, .meet_s = 8, .silence_s = 4, .report_s = 60, .phase = no_phase, .progress = no_count,
                             .waits = no_count, .last_words = print_line, .end = end_process };
 }
 
@@ -128,7 +128,7 @@ void control_end(Control *c, int code, const char *message)
 {
   if (!is_root(c))
     leave(c, FALSE, code, message);
-  tell(c, FRAME_BEAT, 0, "its report"); /* others wait for it as long as for any step of its */
+  tell(c, FRAME_ENDING, 0, "its report");
   flush_all(c);
   say_last(c, TRUE, message);
   gint64 until = g_get_monotonic_time() + LAST_WORDS_MS * 1000;
@@ -138,10 +138,16 @@ void control_end(Control *c, int code, const char *message)
   end(c, code);
 }
 
+/* How long a rank may say nothing. */
+static gint64 silence_us(const Control *c, const Peer *peer)
+{
+  return (gint64)((peer->ending ? c->options.report_s : c->options.silence_s) * G_USEC_PER_SEC);
+}
+
 /* A rank other than 0 reports and is told to end; if not, as where rank 0 has stopped, it ends by itself. */
 G_NORETURN static void end_self(Control *c, int code, const char *message)
 {
-  gint64 until = g_get_monotonic_time() + c->options.silence_s * G_USEC_PER_SEC;
+  gint64 now = g_get_monotonic_time(), until = now + (is_root(c) ? 0 : silence_us(c, &c->peers[0]));
 
   if (!is_root(c))
     tell(c, FRAME_FAIL, code, message);
@@ -152,6 +158,9 @@ G_NORETURN static void end_self(Control *c, int code, const char *message)
     memcpy(&f, c->peers[0].line.in, sizeof f);
     if (got < 0 || (got > 0 && f.kind == FRAME_END))
       break;
+    c->peers[0].ending |= got > 0 && f.kind == FRAME_ENDING;
+    if (c->peers[0].ending)
+      until = MAX(until, now + silence_us(c, &c->peers[0]));
   }
   control_end(c, code, message);
 }
@@ -213,6 +222,12 @@ static void hear(Control *c, Peer *peer, Frame *f)
     if (note_progress(peer, f->progress, f->waits, peer->heard_us))
       c->moved_us = peer->heard_us;
     break;
+  case FRAME_ENDING:
+    if (is_root(c))
+      lost(c, peer, "says what no rank says");
+    g_strlcpy(peer->phase, f->text, sizeof peer->phase);
+    peer->ending = TRUE;
+    break;
   case FRAME_SHARE:
     hear_share(c, peer, f);
     break;
@@ -251,7 +266,7 @@ static void read_peer(Control *c, Peer *peer)
 static void check_silence(Control *c, gint64 now)
 {
   for (int i = 0; i < c->n_peers; i++)
-    if (c->peers[i].line.fd >= 0 && now - c->peers[i].heard_us >= c->options.silence_s * G_USEC_PER_SEC)
+    if (c->peers[i].line.fd >= 0 && now - c->peers[i].heard_us >= silence_us(c, &c->peers[i]))
       lost(c, &c->peers[i], "has stopped answering");
 }
 

@@ -13,7 +13,7 @@
 
 enum { CONTROL_TEXT = 320, CONTROL_ADDRESSES = 16, KEY_BYTES = 32, NONCE_BYTES = 16, PROOF_BYTES = 32 };
 
-typedef enum { FRAME_START, FRAME_BEAT, FRAME_SHARE, FRAME_FAIL, FRAME_END, FRAME_BYE, FRAME_KINDS } FrameKind;
+typedef enum { FRAME_START, FRAME_BEAT, FRAME_SHARE, FRAME_FAIL, FRAME_END, FRAME_BYE, FRAME_ENDING, FRAME_KINDS } FrameKind;
 
 /* On the wire as it stands: the hosts of a run are alike. */
 typedef struct {

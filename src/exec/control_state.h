@@ -10,6 +10,7 @@ typedef struct {
   Line line;        /* none: not yet come, gone, or goodbye said */
   gboolean came;
   gint64 heard_us;
+  gboolean ending;  /* rank 0, which reports before it tells to end */
   guint64 progress, waits;
   gint64 waited_us; /* when `waits` last grew */
   char phase[CONTROL_TEXT];
