@@ -210,6 +210,15 @@ START_TEST(rules_of_exchanges)
     f.framework->exchange_recompute = FALSE;
   }
   f.plan.recompute = RECOMPUTE_NONE;
+  f.model->mtp = 2;
+  planned_refuse(&f, RULE_EXCHANGE, "plan: overlap: exchange: true: expected false, or a model with at most 1 module for "
+                                    "multi-token prediction, it has 2");
+  f.model->mtp = 0;
+  LinearAttention *linear = &f.model->specs[f.model->layers[1]].linear;
+  *linear = (LinearAttention) { .kind = LINEAR_MAMBA2, .heads = 8, .head_dim = 64, .groups = 1, .state = 16, .chunk = 64 };
+  planned_refuse(&f, RULE_EXCHANGE, "plan: overlap: exchange: true: expected false, nemo-2026-04 runs passes of models with "
+                                    "Mamba, or of attention and MLPs as layers of their own, one after the other");
+  *linear = (LinearAttention) { 0 };
   f.plan.pp = 2;
   f.plan.dp = f.plan.ep = 8;
   planned_refuse(&f, RULE_EXCHANGE, "plan: overlap: exchange: true: expected virtual_pipeline_model_parallel_size above "

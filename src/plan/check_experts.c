@@ -125,6 +125,18 @@ static gboolean exchanges_again(const Plan *p)
          (p->recompute == RECOMPUTE_SELECTIVE && recompute_modules(&p->scope) >> MODULE_MOE & 1);
 }
 
+/* Whether it is Megatron Core's HybridModel, which has no build_schedule_plan() (GPTModel alone has; core 0.18 to 0.20). */
+static gboolean is_hybrid(const Model *m)
+{
+  gboolean mamba = model_is_patterned(m);
+
+  for (int i = 0; i < m->n_specs; i++) {
+    const LinearAttention *linear = &m->specs[i].linear;
+    mamba |= linear->heads > 0 && (linear->kind == LINEAR_MAMBA1 || linear->kind == LINEAR_MAMBA2);
+  }
+  return mamba;
+}
+
 gboolean check_exchange(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -134,6 +146,12 @@ gboolean check_exchange(const Subject *s, GError **error)
   if (!p->framework->exchange_overlap || p->ep == 1 || p->dispatch == DISPATCH_GATHER || p->overlap.experts)
     return broken(error, "overlap: exchange: true: expected false but where %s sends tokens to experts on other ranks, "
                          "not by allgather, and without overlap of shared experts", p->framework->name);
+  if (is_hybrid(s->model))
+    return broken(error, "overlap: exchange: true: expected false, %s runs passes of models with Mamba, or of attention and "
+                         "MLPs as layers of their own, one after the other", p->framework->name);
+  if (s->model->mtp > 1)
+    return broken(error, "overlap: exchange: true: expected false, or a model with at most 1 module for multi-token "
+                         "prediction, it has %d", s->model->mtp);
   if (exchanges_again(p) && !p->framework->exchange_recompute)
     return broken(error, "overlap: exchange: true: expected false where backwards exchange again what they recompute, "
                          "which %s cannot do beside other passes", p->framework->name);
