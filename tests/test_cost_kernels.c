@@ -467,6 +467,42 @@ START_TEST(norms_at_measured_rates)
 }
 END_TEST
 
+/* Norms of heads and latents go step by step where a block's do, of 16 bits and wide numbers between: 7 kernels each
+ * forward, 10 backward. */
+START_TEST(inner_norms_in_steps)
+{
+  static const struct { const char *model; int layer; const char *name; double values; int norms; } cases[] = {
+    { "qwen3-0.6b", 1, "qk norm", (16 + 8) * 128, 2 }, { "deepseek-v2-lite", 1, "latent norm", 512, 1 },
+  };
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 1);
+
+  for (gsize i = 0; i < 2 * G_N_ELEMENTS(cases); i++) {
+    const int at = i / 2, steps = i % 2;
+    g_autoptr(Model) model = fixture_known_model(cases[at].model);
+    g_autoptr(Framework) framework = fixture_framework("fsdp");
+    LayerWork work;
+    framework->fused_rms_norm = !steps;
+    Plan plan = plan_default(model, framework);
+    plan.gpus = plan.dp = plan.global_batch = 1;
+    layer_work_init(&work, model, model_layer(model, cases[at].layer), PASSES(&plan), cluster);
+    const double values = cases[at].values * plan.seq;
+    int found = 0;
+    for (guint k = 0; k < work.forward->len + work.backward->len; k++) {
+      gboolean back = k >= work.forward->len;
+      const Op *op = back ? &g_array_index(work.backward, Op, k - work.forward->len) : &g_array_index(work.forward, Op, k);
+      if (!g_str_equal(op->name, cases[at].name))
+        continue;
+      found++;
+      ck_assert_int_eq(g_str_equal(op_kernel(op), "norm in steps"), steps);
+      ck_assert_double_eq(op->memory.kernels, steps ? (back ? 10 : 7) * cases[at].norms : back ? 2 : cases[at].norms);
+      ck_assert_double_eq(op->memory.bytes, values * (steps ? (back ? 20 + 48 : 12 + 24) : !back ? 4 : at ? 6 : 8));
+    }
+    ck_assert_int_eq(found, 2);
+    layer_work_clear(&work);
+  }
+}
+END_TEST
+
 TEST_LOOPS("cost_kernels",
            { large_matmul_is_arithmetic }, { thin_matmul_is_memory }, { tiny_matmul_is_launch }, { last_wave },
            { grows_with_each_side }, { odd_sides_are_slower }, { wider_format_where_one_is_missing },
@@ -474,4 +510,5 @@ TEST_LOOPS("cost_kernels",
            { attention_falls_back }, { attention_in_eight_bits }, { dropout_slows_attention },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
            { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 },
-           { fitted_attention }, { attention_within_peak }, { norms_at_measured_rates })
+           { fitted_attention }, { attention_within_peak }, { norms_at_measured_rates },
+           { inner_norms_in_steps })

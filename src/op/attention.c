@@ -163,9 +163,9 @@ static void latent_down(Build *b, const char *name, double rank, double aside, g
                               .split = LINEAR_REPLICATED, .kept = kept, .narrow = TRUE, .apart = TRUE,
                               .matrix = matrix });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
-  build_stream(b, &(Stream) { .name = "latent norm", .kernel = build_norm_kernel(b, NORM_INSIDE),
-                              .forward_bytes = 2 * e * elements, .forward_kernels = 1,
-                              .backward_bytes = 3 * e * elements, .backward_kernels = 2, .saved = e * elements });
+  build_norms(b, NORM_INSIDE, 1, elements, (Stream) {
+    .name = "latent norm", .forward_bytes = 2 * e * elements, .forward_kernels = 1, .backward_bytes = 3 * e * elements,
+    .backward_kernels = 2, .saved = e * elements });
   build_params(b, rank);
   build_enter_latent(b, rank + aside);
 }
@@ -240,9 +240,9 @@ static void index_blocks(Build *b)
 
   build_linear(b, &(Linear) { .name = "index queries and keys", .in = b->hidden, .out = width, .batch = 1,
                               .rows = b->rows, .split = LINEAR_REPLICATED, .kept = TRUE });
-  build_stream(b, &(Stream) { .name = "index norm", .kernel = build_norm_kernel(b, NORM_INSIDE),
-                              .forward_bytes = 2 * bytes, .forward_kernels = 2,
-                              .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes });
+  build_norms(b, NORM_INSIDE, 2, b->rows * width, (Stream) {
+    .name = "index norm", .forward_bytes = 2 * bytes, .forward_kernels = 2, .backward_bytes = 4 * bytes,
+    .backward_kernels = 2, .saved = bytes });
   build_params(b, 2.0 * a->index_dim);
   build_enter_latent(b, width);
 }
@@ -271,12 +271,12 @@ static void choose_keys(Build *b)
 /* Of the part of keys that is the same for all heads. */
 static void norm_rotated(Build *b)
 {
-  double bytes = b->bytes * b->tokens * b->attention->rope_head_dim;
+  double elements = b->tokens * b->attention->rope_head_dim, bytes = b->bytes * elements;
 
   if (b->attention->kv_lora_rank && b->attention->whole_params)
-    build_stream(b, &(Stream) { .name = "rotated key norm", .kernel = build_norm_kernel(b, NORM_INSIDE),
-                                .forward_bytes = 2 * bytes, .forward_kernels = 1,
-                                .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes });
+    build_norms(b, NORM_INSIDE, 1, elements, (Stream) {
+      .name = "rotated key norm", .forward_bytes = 2 * bytes, .forward_kernels = 1, .backward_bytes = 4 * bytes,
+      .backward_kernels = 2, .saved = bytes });
 }
 
 static void rotate(Build *b)
@@ -286,10 +286,9 @@ static void rotate(Build *b)
   gboolean one = b->passes->framework->fused_rope;
 
   if (a->qk_norm) {
-    build_stream(b, &(Stream) { .name = "qk norm", .kernel = build_norm_kernel(b, NORM_OF_HEADS),
-                                .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 2,
-                                .backward_bytes = 4 * b->bytes * elements, .backward_kernels = 2,
-                                .saved = b->bytes * elements });
+    build_norms(b, NORM_OF_HEADS, 2, elements, (Stream) {
+      .name = "qk norm", .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 2,
+      .backward_bytes = 4 * b->bytes * elements, .backward_kernels = 2, .saved = b->bytes * elements });
     build_params(b, attention_norm_params(a) / (a->qk_norm_whole ? b->tp : 1));
   }
   if (a->conv_each)

@@ -278,6 +278,21 @@ static void copy_rows_backward(Build *b, double bytes, Pass pass)
     add_backward(b, stream("copy rows", pass, row_copy_bytes(b, bytes), 1));
 }
 
+/* Whether norms are one kernel. */
+static gboolean norm_is_fused(const Build *b)
+{
+  return b->model->norm != NORM_RMSNORM || b->passes->framework->fused_rms_norm;
+}
+
+static const char *norm_kernel(const Build *b, NormPlace place)
+{
+  static const char *const names[][2] = { [NORM_OF_BLOCK] = { "block norm", "block compiled norm" },
+                                          [NORM_OF_HEADS] = { "qk norm", "qk compiled norm" },
+                                          [NORM_INSIDE] = { "norm", "compiled norm" } };
+
+  return norm_is_fused(b) ? names[place][b->passes->framework->compiled_norms] : "norm in steps";
+}
+
 /* Without sequence parallelism the sums are all-reduces; with it, the norms'
  * rows are gathered before a column-parallel product and scattered after a
  * row-parallel one (Korthikanti et al. 2022, section 4.2). */
@@ -446,13 +461,22 @@ void build_exit(Build *b)
                               FALSE);
 }
 
-const char *build_norm_kernel(const Build *b, NormPlace place)
-{
-  static const char *const names[][2] = { [NORM_OF_BLOCK] = { "block norm", "block compiled norm" },
-                                          [NORM_OF_HEADS] = { "qk norm", "qk compiled norm" },
-                                          [NORM_INSIDE] = { "norm", "compiled norm" } };
+/* Of a value, step by step: cast, square, mean, scale, cast and weight forward; their gradients backward; fp32 inside. */
+#define STEPS 7
+#define STEPS_BACKWARD 10
+static double steps_bytes(const Build *b) { return 6 * b->bytes + 24; }
+static double steps_backward_bytes(const Build *b) { return 10 * b->bytes + 48; }
 
-  return names[place][b->passes->framework->compiled_norms];
+void build_norms(Build *b, NormPlace place, int norms, double elements, Stream norm)
+{
+  norm.kernel = norm_kernel(b, place);
+  if (!norm_is_fused(b)) {
+    norm.forward_bytes = steps_bytes(b) * elements;
+    norm.backward_bytes = steps_backward_bytes(b) * elements;
+    norm.forward_kernels = STEPS * norms;
+    norm.backward_kernels = STEPS_BACKWARD * norms;
+  }
+  build_stream(b, &norm);
 }
 
 void build_norm(Build *b, const char *name)
@@ -460,14 +484,14 @@ void build_norm(Build *b, const char *name)
   double elements = b->rows * b->hidden;
 
   /* forward reads and writes; backward reads input and gradient and writes, and
-   * joins the gradient that came through the residual. Step by step: cast, square,
-   * mean, scale, cast and weight forward; their gradients backward; fp32 inside */
-  gboolean one = b->model->norm != NORM_RMSNORM || b->passes->framework->fused_rms_norm;
+   * joins the gradient that came through the residual */
+  gboolean one = norm_is_fused(b);
   b->redone |= 1u << MODULE_LAYERNORM;
   build_stream(b, &(Stream) {
-    .name = name, .kernel = one ? build_norm_kernel(b, NORM_OF_BLOCK) : "norm in steps",
-    .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
-    .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
+    .name = name, .kernel = norm_kernel(b, NORM_OF_BLOCK),
+    .forward_bytes = (one ? 2 * b->bytes : steps_bytes(b)) * elements, .forward_kernels = one ? 1 : STEPS,
+    .backward_bytes = (3 * b->bytes + (one ? 3 * b->bytes : steps_backward_bytes(b))) * elements,
+    .backward_kernels = one ? 3 : STEPS_BACKWARD + 1,
     .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,
   });
   b->redone &= ~(1u << MODULE_LAYERNORM);
@@ -478,9 +502,9 @@ void build_inner_norm(Build *b, const char *name, double rows, double width)
 {
   double bytes = b->bytes * rows * width, wide = dtype_bytes[DTYPE_FP32];
 
-  build_stream(b, &(Stream) { .name = name, .kernel = build_norm_kernel(b, NORM_INSIDE), .forward_bytes = 2 * bytes,
-                              .forward_kernels = 1, .backward_bytes = 4 * bytes, .backward_kernels = 2,
-                              .saved = bytes + wide * rows });
+  build_norms(b, NORM_INSIDE, 1, rows * width, (Stream) { .name = name, .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                                                          .backward_bytes = 4 * bytes, .backward_kernels = 2,
+                                                          .saved = bytes + wide * rows });
   build_forward_collective(b, "sum squares", COLLECTIVE_ALL_REDUCE, wide * rows);
   build_backward_collective(b, "sum squares gradient", COLLECTIVE_ALL_REDUCE, wide * rows, PASS_INPUT, FALSE);
 }

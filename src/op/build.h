@@ -145,9 +145,12 @@ void build_exit(Build *b);
 /* Files know norms of a block, whose gradient is added to the residual's, of queries and keys, and others, by what makes
  * their one kernel (Framework.compiled_norms). */
 typedef enum { NORM_OF_BLOCK, NORM_OF_HEADS, NORM_INSIDE } NormPlace;
-const char *build_norm_kernel(const Build *b, NormPlace place);
 
 void build_norm(Build *b, const char *name);
+
+/* Other norms of a kind, so many beside each other, of so many values in all: `norm` has what one kernel each reads and
+ * writes, forward and backward, which more do that go step by step. */
+void build_norms(Build *b, NormPlace place, int norms, double elements, Stream norm);
 
 /* One without weights over values that the tensor-parallel ranks have a part of each, which sum a
  * number of each row. */
