@@ -136,3 +136,19 @@ LayerSums planned_layer(const Planned *p, int layer)
   layer_work_clear(&work);
   return sums;
 }
+
+double planned_op_bytes(const Planned *p, int layer, const char *name, gboolean backward)
+{
+  LayerWork work;
+  double bytes = 0;
+
+  layer_work_init(&work, p->model, model_layer(p->model, layer), PASSES(&p->plan), p->cluster);
+  const GArray *ops = backward ? work.backward : work.forward;
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    if (g_str_equal(op->name, name))
+      bytes += op->kind == OP_COLLECTIVE ? op->collective.bytes : op->memory.bytes;
+  }
+  layer_work_clear(&work);
+  return bytes;
+}

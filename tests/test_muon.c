@@ -168,7 +168,8 @@ START_TEST(steps_on_the_square)
   double expected = 5 * 4 * square_s(f.cluster, H, H);
   for (int i = 0; i < 3; i++) /* gate, up and down */
     expected += 2 * matmul_s(d, &(Matmul) { H, H, 3 * H, 1, DTYPE_BF16 }) +
-                2 * matmul_s(d, &(Matmul) { H, 3 * H, H, 1, DTYPE_BF16 }) + 14 * matmul_s(d, &(Matmul) { H, H, H, 1, DTYPE_BF16 });
+                2 * matmul_s(d, &(Matmul) { H, 3 * H, H, 1, DTYPE_BF16 }) +
+                14 * matmul_s(d, &(Matmul) { H, H, H, 1, DTYPE_BF16 });
   ck_assert_double_eq_tol(block_work(&f).newton_s, expected, 1e-12);
   f.framework->muon_gram = FALSE;
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * matrices_s(f.cluster, H, FALSE), 1e-12);
@@ -362,6 +363,6 @@ START_TEST(muon_gathers_no_momentum_of_whole_matrices)
 END_TEST
 
 TEST_LOOPS("muon", { newton_schulz_by_its_products }, { ranks_share_matrices }, { queries_and_keys_apart },
-           { gates_and_latents_apart },
-           { steps_on_the_square }, { gathers_of_buckets }, { parts_cut_matrices }, { muon_by_bucket }, { muon_under_zero }, { muon_of_whole_matrices },
+           { gates_and_latents_apart }, { steps_on_the_square }, { gathers_of_buckets }, { parts_cut_matrices },
+           { muon_by_bucket }, { muon_under_zero }, { muon_of_whole_matrices },
            { muon_gathers_no_momentum_of_whole_matrices })

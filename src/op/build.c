@@ -293,6 +293,18 @@ static const char *norm_kernel(const Build *b, NormPlace place)
   return norm_is_fused(b) ? names[place][b->passes->framework->compiled_norms] : "norm in steps";
 }
 
+/* With scales of earlier steps a block's norm writes the format itself: columns, too, unless they are not wanted, or made
+ * behind a gather (Transformer Engine's layernorm_linear.py). */
+static void narrow_norm(Build *b, const Linear *l)
+{
+  GArray *ops = b->work->forward;
+  Op *norm = ops->len > 0 ? &g_array_index(ops, Op, ops->len - 1) : NULL;
+  gboolean writes = linear_writes_rows(b, l) && norm_is_fused(b) && norm && norm->kind == OP_MEMORY;
+
+  if (writes && g_strcmp0(norm->memory.kernel, norm_kernel(b, NORM_OF_BLOCK)) == 0)
+    norm->memory.bytes -= b->rows * l->in;
+}
+
 /* Without sequence parallelism the sums are all-reduces; with it, the norms'
  * rows are gathered before a column-parallel product and scattered after a
  * row-parallel one (Korthikanti et al. 2022, section 4.2). */
@@ -301,6 +313,7 @@ static void linear_forward(Build *b, const Linear *l)
   Op op = product(b, l, PASS_FORWARD, l->rows, l->out, l->in);
   gboolean gathers = linear_gathers_input(b, l), early = gathers && linear_travels_narrow(b, l);
 
+  narrow_norm(b, l);
   if (gathers && linear_meets_for_scale(b, l))
     build_forward_collective(b, "largest value", COLLECTIVE_ALL_REDUCE, SCALE_BYTES);
   if (early)

@@ -41,12 +41,13 @@ static const Fp8Work works[FP8_COUNT] = {
 /* torchao's where they differ. */
 static const Fp8Work mxfp8_of_torchao = {
   .made_bytes = 2 * (2 + MX_BYTES), .cast_bytes = 2 * (2 + MX_BYTES), .column_bytes = 2 + MX_BYTES,
-  .weight_bytes = 2 + MX_BYTES, .weight_backward_bytes = 2 + MX_BYTES, .each_pass = TRUE, .block_scales = TRUE, .value_bytes = 2, .gathers_wide = TRUE, .sent_bytes = 2, .tensor_kernels = 2,
+  .weight_bytes = 2 + MX_BYTES, .weight_backward_bytes = 2 + MX_BYTES, .each_pass = TRUE, .block_scales = TRUE,
+  .value_bytes = 2, .gathers_wide = TRUE, .sent_bytes = 2, .tensor_kernels = 2,
 };
 static const Fp8Work nvfp4_of_torchao = {
   .made_bytes = NV_CAST, .cast_bytes = NV_CAST, .weight_bytes = NV_CAST + NV_ZEROS, .each_pass = TRUE,
-  .block_scales = TRUE, .shared_scale = TRUE, .keeps_narrow = TRUE, .weight_kept_bytes = NV_BYTES, .value_bytes = NV_BYTES, .gathers_wide = TRUE, .sent_bytes = 2,
-  .tensor_kernels = 1,
+  .block_scales = TRUE, .shared_scale = TRUE, .keeps_narrow = TRUE, .weight_kept_bytes = NV_BYTES,
+  .value_bytes = NV_BYTES, .gathers_wide = TRUE, .sent_bytes = 2, .tensor_kernels = 1,
 };
 
 const Fp8Work *fp8_work(const Formats *formats)

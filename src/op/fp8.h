@@ -7,15 +7,16 @@
  * recipe says how scales are found:
  *
  * delayed     from the largest values of earlier steps: norms write fp8 as they
- *             go (Transformer Engine); what activations make, and experts' rows,
+ *             go, in one layout or both (Transformer Engine); what activations make, and experts' rows,
  *             kernels of their own cast, as Megatron's activation writes 16 bits
  * current     from the tensor itself, which is read once more (Transformer Engine)
  * tensorwise  the same without kernels of its own for both layouts; inputs are
  *             kept in 16 bits, FSDP gathers weights in fp8 (torchao)
  * rowwise     a scale for each row of either factor of each product, so that every factor is cast along both its sides:
- *             by rows forward, by columns in the backward for the gradients, which products without scales make and a kernel of its own
- *             then scales (torchao, pytorch/ao#1325); inputs are kept in 16 bits, FSDP and tensor-parallel ranks gather
- *             in 16 bits. Bytes of that kernel are fitted to four linear layers (pytorch/ao#2185)
+ *             by rows forward, by columns in the backward for the gradients, which products without scales make and a
+ *             kernel of its own then scales (torchao, pytorch/ao#1325); inputs are kept in 16 bits, FSDP and
+ *             tensor-parallel ranks gather in 16 bits. Bytes of that kernel are fitted to four linear layers
+ *             (pytorch/ao#2185)
  * blockwise   a scale for each 128 x 128 weights and 1 x 128 activations
  *             (DeepSeek-V3, arXiv 2412.19437)
  * mxfp8       a scale of a byte for each 32 values (OCP MX), on devices that have it

@@ -65,6 +65,13 @@ double linear_cast_bytes(const Build *b, const Linear *l)
   return (cast_bytes(b, l, each, l->rows * l->in, linear_gathers_input(b, l)) + weights) * l->batch;
 }
 
+gboolean linear_writes_rows(const Build *b, const Linear *l)
+{
+  gboolean made = linear_narrow(b, l) && !l->unmade && !l->apart && fp8_work(&b->passes->formats)->made_bytes == 0;
+
+  return made && (b->one_layout || linear_gathers_input(b, l));
+}
+
 double linear_column_bytes(const Build *b, const Linear *l)
 {
   return linear_narrow(b, l) ? fp8_work(&b->passes->formats)->column_bytes * l->rows * l->in * l->batch : 0;

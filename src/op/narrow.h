@@ -29,6 +29,7 @@ double linear_gathered_gradient_bytes(const Build *b, const Linear *l);
 /* Read and written where a product's input is cast, and its weights if every pass does, 0: nothing is; where its
  * output's gradient is, of narrow ones; where gradients are scaled behind products. */
 double linear_cast_bytes(const Build *b, const Linear *l);
+gboolean linear_writes_rows(const Build *b, const Linear *l); /* by the norm that made its input, without columns */
 double linear_column_bytes(const Build *b, const Linear *l); /* where its input's columns are, in the backward */
 double linear_cast_gradient_bytes(const Build *b, const Linear *l);
 double linear_rescale_bytes(const Build *b, const Linear *l);
