@@ -268,6 +268,26 @@ START_TEST(large_blocks_ask_for_large_pages)
 }
 END_TEST
 
+/* Of 1, 2, ... n, added to what is there. */
+START_TEST(squares_are_summed_to_the_last)
+{
+  enum { MOST = 40 };
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *stream = b->stream_new(b, TRUE);
+  float x[MOST];
+
+  for (int n = 1; n <= MOST; n++) {
+    double sum = 1;
+    x[n - 1] = n;
+    b->sum_squares(b, stream, n, x, &sum);
+    ck_assert_double_eq(sum, 1 + n * (n + 1) * (2 * n + 1) / 6);
+  }
+  b->stream_free(b, stream);
+  b->free(b);
+}
+END_TEST
+
 /* What another stream frees is held until it comes to that. */
 START_TEST(memory_is_held_until_it_is_freed)
 {
@@ -529,6 +549,6 @@ TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_m
           bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, large_blocks_ask_for_large_pages,
-          memory_is_held_until_it_is_freed, shards_join_to_the_whole,
+          squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, shards_join_to_the_whole,
           offloaded_states_are_on_the_host,
           plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)
