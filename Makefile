@@ -32,7 +32,7 @@ TEST_LEVEL := $(if $(filter undefined,$(origin CFLAGS)),$(if $(SAN),-O0,-Og))
 CFLAGS ?= $(if $(SAN),-Og -g1,-O2 -g)
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -ffp-contract=off -fPIC -fvisibility=hidden $(if $(CI),-Werror) \
-  $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+  $(if $(SAN),$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm
@@ -129,10 +129,24 @@ FLAGS = $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS)
 	@mkdir -p $(@D)
 	@printf '%s\n' $(FLAGS) | cmp -s - $@ || printf '%s\n' $(FLAGS) >$@
 
+# Headers that most sources read, compiled once for each level where sanitizers are. The plain build reads them for each
+# source, and so shows which one does not include what it needs.
+COMMON_HEADERS := cJSON.h errno.h glib.h math.h stdint.h stdio.h stdlib.h string.h
+COMPILED_HEADERS := $(if $(SAN),$(if $(FUZZ),,headers))
+HEADERS := $(COMPILED_HEADERS)
+COMPILE_HEADERS := $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(MAP)
+
 define compile
-$1/obj/%.o: %.c $1/flags
+ifneq ($(COMPILED_HEADERS),)
+$1/headers.h.gch: private LEVEL =
+$1/headers-tests.h.gch: private LEVEL = $(TEST_LEVEL)
+$1/headers.h.gch $1/headers-tests.h.gch: $1/flags
+	@printf '#include <%s>\n' $(COMMON_HEADERS) >$$(basename $$@)
+	$$(call run,CC,$$(basename $$@))$(COMPILE_HEADERS) $$(LEVEL) -x c-header -c $$(basename $$@) -o $$@
+endif
+$1/obj/%.o: %.c $1/flags $(if $(COMPILED_HEADERS),| $1/headers.h.gch $1/headers-tests.h.gch)
 	@mkdir -p $$(@D)
-	$$(call run,CC,$$<)$$(CC) $$(CPPFLAGS) $$(PKG_CFLAGS) $$(CFLAGS) $$(MAP) -MMD -MP -c $$< -o $$@
+	$$(call run,CC,$$<)$$(CC) $$(CPPFLAGS) $$(PKG_CFLAGS) $$(CFLAGS) $$(MAP) $$(if $$(HEADERS),-include $1/$$(HEADERS).h) -MMD -MP -c $$< -o $$@
 endef
 $(foreach folder,$(sort $(HOST) $(BUILD)),$(eval $(call compile,$(folder))))
 
@@ -209,6 +223,7 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(CHECK_LIBS) -o $@
 
 $(call obj,$(TEST_SRC)): private override CFLAGS += $(TEST_LEVEL)
+$(call obj,$(TEST_SRC)): private HEADERS := $(if $(COMPILED_HEADERS),headers-tests)
 
 # This one counts what is done between two looks at a request to stop.
 $(BUILD)/tests/test_stop: private override LDFLAGS += $(foreach f,simulate price_table_new price_table_described \
