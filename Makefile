@@ -207,9 +207,12 @@ $(BUILD)/tdp-calibrate: $(BUILD)/obj/src/cli/tdp_calibrate.o $(LIB) $(EXEC_LIB)
 	$(call run,LD,$@)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell $(PKG_CONFIG) --libs gsl) -o $@
 endif
 
+# There are many tests: they are linked in half the time where the linker gold is and they need not be movable.
+TEST_LINK := $(if $(shell command -v "$$($(CC) -print-prog-name=ld.gold 2>/dev/null)"),-no-pie -fuse-ld=gold)
+
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(CHECK_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(TEST_LINK) $^ $(EXEC_LIBS) $(CHECK_LIBS) -o $@
 
 $(BUILD)/tests/mpi/%: $(HOST)/obj/tests/mpi/%.o $(call host_obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
@@ -220,7 +223,7 @@ $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	@mkdir -p $(@D)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(CHECK_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(TEST_LINK) $^ $(PKG_LIBS) $(CHECK_LIBS) -o $@
 
 $(call obj,$(TEST_SRC)): private override CFLAGS += $(TEST_LEVEL)
 $(call obj,$(TEST_SRC)): private HEADERS := $(if $(COMPILED_HEADERS),headers-tests)
