@@ -131,15 +131,18 @@ START_TEST(plans_by_their_draws)
   ck_assert_int_eq(answer_rows(a), r->best->len);
   ck_assert_int_gt(answer_rows(a), 3);
   const Jitter jitter = { .pass = operations.pass_spread };
+  g_autofree double *alone_s = g_new(double, r->best->len);
   int found = 0;
+  for (guint i = 0; i < r->best->len; i++) {
+    const Plan *plan = &g_array_index(r->best, Found, i).plan;
+    g_autofree double *seconds = simulate_plan_draws(model, cluster, plan, &jitter, NULL, 0, 400);
+    alone_s[i] = seconds ? draws_of(seconds, 400).p95_s : NAN;
+  }
   for (int row = 0; row < answer_rows(a); row++) {
     ck_assert_double_ge(cell(a, row, "p95_s"), row ? cell(a, row - 1, "p95_s") : 0);
     ck_assert_double_le(cell(a, row, "mean_s"), cell(a, row, "p95_s"));
-    for (guint i = 0; i < r->best->len; i++) {
-      const Plan *plan = &g_array_index(r->best, Found, i).plan;
-      g_autofree double *seconds = simulate_plan_draws(model, cluster, plan, &jitter, NULL, 0, 400);
-      found += seconds && draws_of(seconds, 400).p95_s == cell(a, row, "p95_s");
-    }
+    for (guint i = 0; i < r->best->len; i++)
+      found += alone_s[i] == cell(a, row, "p95_s");
   }
   ck_assert_int_ge(found, answer_rows(a));
 }
