@@ -4,6 +4,8 @@
 #include "lib/tdp.h"
 
 #define ASKS_GPT3 "\"model\": \"gpt3\", \"cluster\": \"dgx\", \"gpus\": 64"
+#define FEW_PLANS "\"fix\": \"tp=8,schedule=1f1b\""
+#define ASKS_FEW_PLANS ASKS_GPT3 ", " FEW_PLANS
 
 static JsonDoc *document(const tdp_answer *a)
 {
@@ -25,7 +27,7 @@ static double number(const JsonDoc *doc, const char *object, const char *key)
 /* A plan that is found, simulated as an object, takes what it was said to take. */
 START_TEST(plans_are_simulated)
 {
-  tdp_answer *found = tdp_plan("{" ASKS_GPT3 "}");
+  tdp_answer *found = tdp_plan("{" ASKS_FEW_PLANS "}");
   g_autoptr(JsonDoc) doc = document(found);
   char *plan = cJSON_PrintUnformatted(json_get(json_get(json_root(doc), "plans")->child, "plan"));
   g_autofree char *question = g_strdup_printf("{\"model\": \"gpt3\", \"cluster\": \"dgx\", \"plan\": %s}", plan);
@@ -43,7 +45,7 @@ END_TEST
 /* An adapter of the question: of all plans that are found, and in place of a plan's own. */
 START_TEST(adapters_are_taken)
 {
-  tdp_answer *found = tdp_plan("{" ASKS_GPT3 ", \"adapter\": \"lora:r=8,targets=qkv\", \"top\": 1}");
+  tdp_answer *found = tdp_plan("{" ASKS_FEW_PLANS ", \"adapter\": \"lora:r=8,targets=qkv\", \"top\": 1}");
   g_autoptr(JsonDoc) doc = document(found);
   char *plan = cJSON_PrintUnformatted(json_get(json_get(json_root(doc), "plans")->child, "plan"));
   g_autofree char *question = g_strdup_printf("{\"model\": \"gpt3\", \"cluster\": \"dgx\", \"plan\": %s, "
@@ -64,7 +66,7 @@ END_TEST
 static gpointer asked(gpointer data)
 {
   (void)data;
-  return tdp_plan("{" ASKS_GPT3 ", \"threads\": 2}");
+  return tdp_plan("{" ASKS_GPT3 ", \"fix\": \"tp=8\", \"threads\": 2}");
 }
 
 START_TEST(threads)
@@ -127,7 +129,8 @@ END_TEST
 START_TEST(questions_of_all_kinds)
 {
   static const char *const kinds[] = {
-    "\"question\": \"scaling\"", "\"question\": \"training\", \"tokens\": 3e11", "\"pareto\": \"time,memory\", \"fix\": \"tp=8,schedule=1f1b\"",
+    "\"question\": \"scaling\", " FEW_PLANS, "\"question\": \"training\", \"tokens\": 3e11, " FEW_PLANS,
+    "\"pareto\": \"time,memory\", " FEW_PLANS,
     "\"why_not\": \"tp=1\"", "\"exact\": true, \"top\": 2, \"price\": 2.5, \"memory_margin\": 0.2",
   };
   g_autofree char *question = g_strdup_printf("{" ASKS_GPT3 ", %s}", kinds[_i]);
