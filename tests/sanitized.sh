@@ -12,7 +12,7 @@ fi
 for cmd in tests/golden/*.cmd; do
   name=$(basename "$cmd" .cmd)
   case $name in
-  plan-rules | plan-margin | plan-refine-order | plan-why-not-faster | plan-layerwise) ;;
+  plan-rules | plan-margin | plan-refine-order | plan-why-not-faster | plan-layerwise | plan-ties-dispatchers) ;;
   run-*) if [ -x "$sanitized/tdp-run" ]; then set -- "$@" "$name"; fi ;;
   *) set -- "$@" "$name" ;;
   esac
