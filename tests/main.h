@@ -27,7 +27,7 @@ static inline int test_stride(void)
 {
   const char *text = g_getenv("STRIDE");
 #ifdef __SANITIZE_ADDRESS__
-  const int usual = 7;
+  const int usual = 11;
 #else
   const int usual = 1;
 #endif
