@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 export EMULATED_TIMEOUT_S=120 OPENBLAS_NUM_THREADS=1
 
 # Probabilities of 2^-14 over 2^12 tokens: of the logits' gradients fp16 holds the labels' alone.
-echo '{ "name": "wide", "source": "made up", "layers": 1, "hidden": 16, "heads": 2, "vocab": 16384, "seq": 16,
+echo '{ "name": "wide", "source": "made up", "layers": 1, "hidden": 16, "heads": 1, "vocab": 16384, "seq": 16,
   "norm": "layernorm", "positions": "learned", "tied_embeddings": true, "dropout": false }' >"$work/wide.json"
 for precision in fp32 fp16; do
   echo "{ \"gpus\": 1, \"global_batch_size\": 256, \"micro_batch_size\": 4, \"framework\": \"tdp-run\",
