@@ -182,6 +182,7 @@ static const char *const untold[][2] = {
 typedef struct {
   Framework *framework;
   Plan plan;
+  Cluster *cluster;
   gboolean refused;
   char *body, *said; /* what is written without comments, and launched; losses, notes and refusals */
   char *lost;        /* the losses alone, a line each */
@@ -203,42 +204,53 @@ static const char *usual(const char *keys)
          : strstr(keys, "\"global_batch_size\"") ? "\"gpus\": 16, " : "\"gpus\": 16, \"global_batch_size\": 64, ";
 }
 
-static Side side_of(const Change *c, const char *keys, const Exporter *exporter, const Model *model)
+static Side side_of(const Change *c, const char *keys, const Model *model)
 {
   g_autofree char *text = g_strdup_printf("{ %s%s%s\"framework\": \"%s\" }", keys, *keys ? ", " : "", usual(keys),
                                           c->framework);
-  g_autoptr(GPtrArray) losses = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GError) error = NULL;
-  GString *body = g_string_new(NULL), *said = g_string_new(NULL);
   Side side = { 0 };
 
   ck_assert_msg(plan_parse(text, strlen(text), c->key, model, &side.plan, &side.framework, &error), "%s",
                 error ? error->message : "");
-  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", side.plan.gpus);
-  ck_assert_msg(plan_check(&side.plan, model, cluster, &error) == RULE_NONE, "%s: %s", c->key,
+  side.cluster = fixture_cluster("dgx-h100", side.plan.gpus);
+  ck_assert_msg(plan_check(&side.plan, model, side.cluster, &error) == RULE_NONE, "%s: %s", c->key,
                 error ? error->message : "");
-  g_autofree char *file = export_plan(exporter, model, cluster, &side.plan, losses, &error);
-  g_autofree char *line = launch_line(exporter, model, cluster, &side.plan, NULL);
+  return side;
+}
+
+static void side_write(Side *side, const Exporter *exporter, const Model *model)
+{
+  g_autoptr(GPtrArray) losses = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GError) error = NULL;
+  GString *body = g_string_new(NULL), *said = g_string_new(NULL);
+
+  g_autofree char *file = export_plan(exporter, model, side->cluster, &side->plan, losses, &error);
+  g_autofree char *line = launch_line(exporter, model, side->cluster, &side->plan, NULL);
   if (file)
     split_comments(file, body, said);
   else
     g_string_append_printf(said, "%s\n", error->message);
-  side.refused = !file;
+  side->refused = !file;
   g_ptr_array_add(losses, NULL);
-  side.lost = g_strjoinv("\n", (char **)losses->pdata);
-  g_string_append(said, side.lost);
+  side->lost = g_strjoinv("\n", (char **)losses->pdata);
+  g_string_append(said, side->lost);
   g_string_append(body, line);
-  side.body = g_string_free(body, FALSE);
-  side.said = g_string_free(said, FALSE);
-  return side;
+  side->body = g_string_free(body, FALSE);
+  side->said = g_string_free(said, FALSE);
+}
+
+static void side_clear_text(Side *side)
+{
+  g_free(side->body);
+  g_free(side->said);
+  g_free(side->lost);
 }
 
 static void side_clear(Side *side)
 {
   framework_free(side->framework);
-  g_free(side->body);
-  g_free(side->said);
-  g_free(side->lost);
+  cluster_free(side->cluster);
 }
 
 /* The last word of a path: "overlap: tensor"; chunks are those of a schedule. */
@@ -285,16 +297,20 @@ START_TEST(a_key_is_written_or_named)
   g_autoptr(Model) model = fixture_known_model(c->model ? c->model : "llama-3.1-8b");
   g_autoptr(GString) silent = g_string_new(NULL), told = g_string_new(NULL);
 
+  Side before = side_of(c, c->before, model), after = side_of(c, c->after, model);
   for (int i = 0; exporters[i]; i++) {
-    Side before = side_of(c, c->before, exporters[i], model), after = side_of(c, c->after, exporters[i], model);
+    side_write(&before, exporters[i], model);
+    side_write(&after, exporters[i], model);
     gboolean differs = strcmp(before.body, after.body) != 0;
     if (!differs && !(before.refused && after.refused) && !names(after.said, c->key) && !names(before.said, c->key))
       g_string_append_printf(silent, " %s", exporters[i]->name);
     if (differs && loses_change(&before, &after, c->key))
       g_string_append_printf(told, " %s", exporters[i]->name);
-    side_clear(&before);
-    side_clear(&after);
+    side_clear_text(&before);
+    side_clear_text(&after);
   }
+  side_clear(&before);
+  side_clear(&after);
   ck_assert_msg(silent->len == 0, "%s (%s): neither written nor named by%s", c->key, c->after, silent->str);
   ck_assert_msg(told->len == 0, "%s (%s): written, and named as lost whole, by%s", c->key, c->after, told->str);
 }
