@@ -5,8 +5,8 @@
  * which says from how many runs of how many publishers and what its coverage is where a publisher is left out.
  *
  * Time. With r = log(measured / predicted), a run's scale is
- *   s = (0.05 + 0.05 e, or 0.15 + 0.45 e of models with experts)
- *       x 3.5 (the software's version was not known or measured) x 1.1 (beyond the other publishers' runs),
+ *   s = (0.05 + 0.05 e, or 0.075 + 0.275 e of models with experts)
+ *       x 3 (the software's version was not known or measured) x 1.2 (beyond the other publishers' runs),
  * where e is the share of the step in which the critical stage does not compute: waiting and communication, whose rates
  * depend on more than one device. The interval is predicted x exp(low s) to predicted x exp(high s), with low and high
  * the quantiles of r / s over the runs, each publisher counting alike. The shape was chosen on the whole table; low and
