@@ -491,6 +491,11 @@ START_TEST(megatron_recipes)
   has_not(&c, "bridge", "# - fp8_param_gather");
   has(&c, "megatron", "--fp8-format hybrid --fp8-recipe tensorwise --fp8-param-gather");
   has_not(&c, "megatron", "--reuse-grad-buf");
+  c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  has(&c, "megatron", "--use-precision-aware-optimizer --main-grads-dtype bf16");
+  c.plan.fp8_recipe = FP8_DELAYED; /* whose narrow moments Megatron-LM cannot keep beside such weights */
+  has(&c, "megatron", " --grad-reduce-in-bf16");
+  has_not(&c, "megatron", "--use-precision-aware-optimizer");
   case_clear(&c);
   c = case_new("llama-3.1-8b", "hgx-b200", 64);
   plan_set_format(&c.plan, DTYPE_FP8);

@@ -271,6 +271,8 @@ END_TEST
 
 #define WRITER "plan: fp8_param_gather: true: expected an optimizer of Adam's kind with main weights in fp32, which alone " \
                "writes such weights"
+#define DELAYED_WRITER "plan: fp8_param_gather: true: expected an optimizer of Adam's kind with main weights and moments in " \
+                       "fp32, which alone writes such weights"
 
 START_TEST(rules)
 {
@@ -289,7 +291,11 @@ START_TEST(rules)
   f.plan.offload.optimizer = STORE_DEVICE;
   planned_accept(&f);
   f.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16; /* as Megatron-LM's train_llama3_8b_h100_fp8.sh has them */
+  f.plan.fp8_recipe = FP8_DELAYED;
+  planned_accept(&f);
   f.plan.optimizer.formats[STATE_EXP_AVG] = f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
+  planned_refuse(&f, RULE_PRECISION, DELAYED_WRITER);
+  f.plan.fp8_recipe = FP8_CURRENT;
   f.plan.optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_FP32;
   planned_accept(&f);
   ck_assert(STATES(&f.plan)[0].gathers_narrow);

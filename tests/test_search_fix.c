@@ -118,7 +118,7 @@ START_TEST(sgd_is_whole_where_it_must_be)
 }
 END_TEST
 
-/* Weights are gathered in 8 bits only where the optimizer writes them so, which none does with narrow moments. */
+/* Weights are gathered in 8 bits only where the optimizer writes them so, which with delayed scales none does with narrow moments. */
 START_TEST(narrow_moments_are_legal)
 {
   GRand *rand = g_rand_new_with_seed(6);
@@ -137,7 +137,7 @@ START_TEST(narrow_moments_are_legal)
       const Plan *p = &g_array_index(plans, Plan, i);
       gboolean narrow = p->optimizer.formats[STATE_EXP_AVG] == FORMAT_BF16;
       ck_assert_int_eq(plan_check(p, in.model, in.cluster, NULL), RULE_NONE);
-      ck_assert(!narrow || !plan_gathers_narrow(p));
+      ck_assert(!narrow || plan_recipe(p) != FP8_DELAYED || !plan_gathers_narrow(p));
       moments += narrow;
       gathers += plan_gathers_narrow(p);
     }

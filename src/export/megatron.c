@@ -206,6 +206,10 @@ static void add_formats(Export *e, GString *flags)
 
   if (!optimizer_has_formats(o))
     return;
+  if (s->gathers_narrow && s->formats.recipe == FP8_DELAYED) { /* gradients alone: that optimizer takes no such weights */
+    add(flags, "--grad-reduce-in-bf16");
+    return;
+  }
   if (s->zero == 0)
     add(flags, "--use-distributed-optimizer"); /* of one rank */
   if (!s->offload.optimizer)

@@ -113,8 +113,8 @@ static gboolean no_narrow_gather(const Plan *p, GError **error)
   if (p->offload.optimizer)
     return broken(error, "fp8_param_gather: true: expected false where the optimizer is offloaded%s",
                   recipe == FP8_NVFP4 ? "" : ", unless fp8_recipe is delayed");
-  return broken(error, "fp8_param_gather: true: expected an optimizer of Adam's kind with main weights in fp32, which "
-                "alone writes such weights");
+  return broken(error, "fp8_param_gather: true: expected an optimizer of Adam's kind with main weights%s in fp32, which "
+                "alone writes such weights", recipe == FP8_DELAYED ? " and moments" : "");
 }
 
 static gboolean check_recipe(const Subject *s, GError **error)

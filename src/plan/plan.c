@@ -115,14 +115,22 @@ gboolean plan_stage_writes_narrow(const Plan *p)
   return p->zero == 1 || (p->zero > 1 && p->products != PRODUCTS_FP4);
 }
 
-/* Whether the optimizer writes weights in 8 or 4 bits: Megatron-LM's distributed one of whole fp32 masters, on the host
- * only with delayed scales (megatron/training/arguments.py, core/optimizer/distrib_optimizer.py). */
+/* Whether the optimizer keeps what weights in 8 or 4 bits are written from: Megatron-LM's distributed one of whole fp32
+ * masters (core/optimizer/distrib_optimizer.py). With delayed scales the kernel of narrow moments writes them itself, and
+ * takes the remainders that it is always given for whole masters (optimizer_config.py; Transformer Engine's adam.cu). */
+static gboolean keeps_whole(const Plan *p)
+{
+  const StateFormat *formats = p->optimizer.formats;
+  gboolean moments = formats[STATE_EXP_AVG] || formats[STATE_EXP_AVG_SQ];
+
+  return !optimizer_kind(&p->optimizer)->orthogonal && !p->optimizer.remainders &&
+         formats[STATE_MAIN_PARAMS] <= FORMAT_FP32 && !(moments && plan_recipe(p) == FP8_DELAYED);
+}
+
+/* Whether it writes them, on the host only with delayed scales (megatron/training/arguments.py). */
 static gboolean writes_narrow(const Plan *p)
 {
-  gboolean whole = !optimizer_kind(&p->optimizer)->orthogonal && !p->optimizer.remainders &&
-                   p->optimizer.formats[STATE_MAIN_PARAMS] <= FORMAT_FP32;
-
-  return plan_stage_writes_narrow(p) && whole && (!p->offload.optimizer || plan_recipe(p) == FP8_DELAYED);
+  return plan_stage_writes_narrow(p) && keeps_whole(p) && (!p->offload.optimizer || plan_recipe(p) == FP8_DELAYED);
 }
 
 gboolean plan_can_gather_narrow(const Plan *p)
