@@ -376,6 +376,8 @@ START_TEST(own_classes_are_configurations)
                      "        training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=8192, max_context_length=4096),\n"
                      "        parallelism=ParallelismConfig(expert_parallel_degree=8),\n"
                      "    )\n";
+  const char *usual = "def llama() -> Trainer.Config:\n    return Trainer.Config(model_spec=model_registry(\"8B\"),\n"
+                      "        optimizer=OptimizersContainer.Config(lr=8e-4))\n";
   const char *elsewhere = "from torchtitan.models.llama3.config_registry import llama3_8b\n"
                           "def graph() -> Trainer.Config:\n    return to_graph_trainer_config(llama3_8b(), registry)\n";
   g_autoptr(GError) error = NULL;
@@ -385,6 +387,9 @@ START_TEST(own_classes_are_configurations)
   ck_assert(strstr(l->plan, "\"expert_model_parallel_size\": 8") && strstr(l->plan, "\"micro_batch_size\": 2"));
   ck_assert(g_ptr_array_find_with_equal_func(l->assumed, "optimizer: _dist_muon_optimizer: simulated as AdamW",
                                              g_str_equal, NULL));
+  g_autoptr(Launch) adam = launch_read(usual, "llama3/x.py", &(LaunchOptions) { 8 }, NULL);
+  for (guint i = 0; i < adam->assumed->len; i++)
+    ck_assert_ptr_null(strstr(adam->assumed->pdata[i], "optimizer"));
   ck_assert_ptr_null(launch_read(elsewhere, "y.py", &(LaunchOptions) { 64 }, &error));
   ck_assert_str_eq(error->message, "y.py: no configuration: expected functions that return Trainer.Config(...) themselves");
 }

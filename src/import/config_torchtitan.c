@@ -240,7 +240,7 @@ gboolean torchtitan_read(ConfigReading *r)
                                    : is_nvfp4(r->from) ? "torchtitan-2026-08"
                                                        : dispatchers[dispatcher].framework);
   json_close(&w, '}');
-  if (*optimizer && !g_str_has_prefix(optimizer, "Adam"))
+  if (*optimizer && g_ascii_strncasecmp(optimizer, "adam", strlen("adam")) != 0)
     launch_assume(&r->to, "optimizer: %s: simulated as AdamW", optimizer);
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
   return !r->to.failed;

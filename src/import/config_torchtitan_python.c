@@ -159,7 +159,7 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
     add_setting(out, "quantize.linear.float8.recipe_name", g_strdup("rowwise"));
   if (exchange)
     take_setting(own, exchange, out, BACKEND, exchange->value);
-  if (optimizer && !strstr(optimizer->value, "adam")) /* default_adamw() */
+  if (optimizer && !strstr(optimizer->value, "adam") && !g_str_has_suffix(optimizer->value, ".Config")) /* its name says it */
     take_setting(own, optimizer, out, "optimizer.name", optimizer->value);
   if (settings_true(own, "compile.enable_async_tensor_parallel", FALSE))
     add_setting(out, PARALLEL "enable_async_tensor_parallel", g_strdup("true"));
@@ -462,8 +462,8 @@ static void change_exchange(Changing *c)
 
   if (!differs(c, BACKEND))
     return;
-  g_autofree char *what = g_strdup_printf("%s: model_spec: moe_comm_backend \"%s\"", c->function,
-                                          *backend ? backend : "standard");
+  g_autofree char *what = *backend ? g_strdup_printf("%s: model_spec: moe_comm_backend \"%s\"", c->function, backend)
+                                   : g_strdup_printf("%s: model_spec: moe_comm_backend of the plan's dispatcher", c->function);
   config_note(c->notes, what);
 }
 

@@ -303,11 +303,13 @@ static void put_decoder(Reading *r, JsonWriter *w)
 /* Programs and arguments of what trains no language model by itself. A log lists arguments that nobody gave. */
 static gboolean check_program(Reading *r, const char *program)
 {
-  static const char *const programs[] = { "generat", "inference", "vlm", "vision", "retro", "_ict", "merge", "preprocess" };
-  static const char *const arguments[] = { "vision_model_type", "language_model_type", "img_h", "task" };
+  static const char *const programs[] = { "generation", "generate", "inference", "vlm", "vision", "retro", "ict", "merge",
+                                          "preprocess" };
+  static const char *const arguments[] = { "vision_model_type", "language_model_type", "task" };
+  g_auto(GStrv) words = g_strsplit_set(program, "_.-", -1);
 
   for (gsize i = 0; i < G_N_ELEMENTS(programs); i++)
-    if (strstr(program, programs[i]))
+    if (g_strv_contains((const char *const *)words, programs[i]))
       return launch_fail(&r->to, "%s: expected a program that trains a language model alone", program);
   for (gsize i = 0; i < G_N_ELEMENTS(arguments) && !r->from->listed; i++)
     if (reading_flag(r, arguments[i])) {
