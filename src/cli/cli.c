@@ -115,7 +115,9 @@ static gboolean check_values(char **argv, const GOptionEntry *entries, GError **
       g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected no value", entry->long_name, value + 1);
       return FALSE;
     }
-    if (entry && !value && entry->arg_description && next && entry_in(entries, next)) {
+    gboolean words = entry && g_str_equal(entry->long_name, "script-args"); /* options of a script */
+    if (entry && !value && !words && entry->arg_description && next &&
+        (entry_in(entries, next) || entry_in(common, next) || g_str_equal(next, "--help"))) {
       g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected %s", entry->long_name, next,
                   entry->arg_description);
       return FALSE;

@@ -17,8 +17,8 @@ typedef struct {
   gboolean json, rows, ablate, timed_passes;
 } Options;
 
-/* Whether the file to write is none of cases, as where the first of these stands behind --csv. */
-static gboolean spares_cases(const char *path, GError **error)
+/* Whether the file to write is none of cases, as where the first of these stands behind the option. */
+static gboolean spares_cases(const char *option, const char *path, GError **error)
 {
   g_autofree char *text = NULL;
 
@@ -26,7 +26,7 @@ static gboolean spares_cases(const char *path, GError **error)
     return TRUE;
   const char *end = text + strcspn(text, "\n"), *column = g_strstr_len(text, end - text, ",global_batch,");
   if (column)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--csv: %s: expected a file to write, this one has cases", path);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected a file to write, this one has cases", option, path);
   return !column;
 }
 
@@ -54,7 +54,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     return FALSE;
   if (*argc < 2)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "CASES: missing: expected one or more case files");
-  return *argc >= 2 && spares_cases(o->csv, error) && (!o->report || page_check(o->report, error));
+  return *argc >= 2 && spares_cases("csv", o->csv, error) &&
+         spares_cases("write-baseline", o->write_baseline, error) && (!o->report || page_check(o->report, error));
 }
 
 static Validation *validate(char **files, const Options *o, int ablation, const Accuracy *accuracy, GError **error)

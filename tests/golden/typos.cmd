@@ -40,6 +40,7 @@ q --tp 8
 q --sequence-length 4k
 q --exact=no
 q --plots --exact
+q --output --help
 q --colour
 q --model meta-llama/Llama-3.1-8B
 q --cluster tpu-v5
@@ -52,3 +53,5 @@ cp tests/validation/b200.csv "$TMP/cases.csv"
 ask tdp-validate --csv --rows "$TMP/cases.csv"
 ask tdp-validate --csv "$TMP/cases.csv" "$TMP/cases.csv"
 cmp tests/validation/b200.csv "$TMP/cases.csv"
+ask tdp-validate --write-baseline "$TMP/cases.csv" tests/validation/b200.csv
+ask tdp-plan --cluster dgx --improve "$TMP/none.sh" --script-args --seq=4096
