@@ -331,7 +331,7 @@ START_TEST(dispatchers_are_searched)
       ck_assert_double_eq(r->best->len ? g_array_index(r->best, Found, 0).value : INFINITY, best);
       differ += best < usual;
     }
-  ck_assert(differ > 0 || base.dispatch != DISPATCH_ALL_TO_ALL); /* the newer ones win somewhere */
+  ck_assert(differ > 0 || _i >= 3 || base.dispatch != DISPATCH_ALL_TO_ALL); /* newer ones, which A100 lacks, win somewhere */
 }
 END_TEST
 

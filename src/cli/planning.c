@@ -198,7 +198,7 @@ static gboolean search_on_host(Planning *p, const SearchOptions *options)
  * only where nothing else fits, as what copies beside passes take is a guess on most machines. */
 static void say_host(Planning *p, const SearchOptions *options)
 {
-  const Found *best = &g_array_index(p->found->best, Found, 0);
+  const Found *best = recommended(p);
   SearchOptions wider = *options;
   Found found;
 

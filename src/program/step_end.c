@@ -121,6 +121,7 @@ static void repeat(Segment *s, double times)
   s->comm_bytes *= times;
   s->seconds *= times;
   s->cost.seconds *= times;
+  s->cost.runner_up_s *= times;
   s->cost.use.transfer_s *= times;
   for (int tier = 0; tier < TIER_MAX; tier++)
     s->cost.use.port_s[tier] *= times;

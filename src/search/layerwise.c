@@ -448,7 +448,7 @@ typedef struct {
 static double data_s(const Stage *stage, const Layout *l, Collective what, double bytes, gboolean alone)
 {
   GroupShape group = state_group(l, stage->site, FALSE, RANKS_SHARDS);
-  int layers = alone ? 1 : stage->blocks.end - stage->blocks.first;
+  int layers = alone ? 1 : MAX(1, stage->blocks.end - stage->blocks.first);
 
   return (sharded_cost(&l->states[0], stage->site, what, layers * bytes, &group).seconds +
           l->passes.framework->collective_s) / layers;
