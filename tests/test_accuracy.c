@@ -88,8 +88,9 @@ START_TEST(what_is_outside)
   kind.sizes[KIND_TP] = 16;
   kind.sizes[KIND_PARAMS] = 8e9;
   g_autofree char *text = domain_outside(domain, &kind);
-  ck_assert_str_eq(text, "device b (no run), format fp4 (1 run), schedule zb-v (no run), 16 GPUs (8 at most), "
-                         "tp 16 (8 at most), 8.00 G parameters (8 at most)");
+  ck_assert_str_eq(text, "device b (no published run), format fp4 (1 published run), schedule zb-v (no published run), "
+                         "16 GPUs (8 at most in published runs), tp 16 (8 at most in published runs), "
+                         "8.00 G parameters (8 at most in published runs)");
 }
 END_TEST
 
@@ -107,7 +108,7 @@ START_TEST(mfu_is_outside)
   ck_assert_ptr_null(domain_outside(domain, &kind));
   kind.mfu = 0.655;
   g_autofree char *text = domain_outside(domain, &kind);
-  ck_assert_str_eq(text, "MFU with masks deducted 65.5 % (54.0 % at most by 12 runs of megatron in bf16 on a)");
+  ck_assert_str_eq(text, "MFU without masked work 65.5 % (54.0 % at most in 12 published runs of megatron in bf16 on a)");
 
   kind.experts = TRUE; /* of which there are no runs, then some */
   ck_assert_ptr_null(domain_outside(domain, &kind));
@@ -116,15 +117,15 @@ START_TEST(mfu_is_outside)
     domain_add(domain, &kind);
   kind.mfu = 0.5;
   g_autofree char *experts = domain_outside(domain, &kind);
-  ck_assert_str_eq(experts, "MFU with masks deducted 50.0 % (30.0 % at most by 10 runs of megatron MoE in bf16 "
-                            "on a)");
+  ck_assert_str_eq(experts, "MFU without masked work 50.0 % (30.0 % at most in 10 published runs of megatron MoE in "
+                            "bf16 on a)");
   kind.names[KIND_FORMAT] = "fp4";
   g_autofree char *few = domain_outside(domain, &kind);
-  ck_assert_str_eq(few, "format fp4 (1 run)");
+  ck_assert_str_eq(few, "format fp4 (1 published run)");
   kind.names[KIND_FORMAT] = "bf16";
   kind.names[KIND_ENGINE] = "fsdp";
   g_autofree char *others = domain_outside(domain, &kind);
-  ck_assert_str_eq(others, "software family fsdp (no run)");
+  ck_assert_str_eq(others, "software family fsdp (no published run)");
 }
 END_TEST
 
@@ -203,7 +204,7 @@ START_TEST(estimate_of_a_run)
   ck_assert_double_ge(at.fit_probability, 0.9);
   kind.sizes[KIND_GPUS] = 1e6;
   Estimate beyond = accuracy_estimate_kind(a, &kind, FALSE, 10, 0.75);
-  ck_assert_str_eq(beyond.outside, "1000000 GPUs (6144 at most)");
+  ck_assert_str_eq(beyond.outside, "1000000 GPUs (6144 at most in published runs)");
   ck_assert_double_gt(beyond.high_s, e.high_s);
   ck_assert_double_lt(beyond.low_s, e.low_s);
 }

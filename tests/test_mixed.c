@@ -357,8 +357,8 @@ START_TEST(pictures_name_all_devices)
   }
   ck_assert_int_eq(g_rmdir(folder), 0);
   g_autofree char *text = report_summary(&r), *why = report_explain(&r, trace);
-  ck_assert_ptr_nonnull(strstr(text, ", the one with least room left: "));
-  ck_assert_ptr_nonnull(strstr(why, " is the one with least room left with "));
+  ck_assert_ptr_nonnull(strstr(text, ", the stage with least room left: "));
+  ck_assert_ptr_nonnull(strstr(why, " is the stage with least room left with "));
   instance_clear(&in);
 }
 END_TEST

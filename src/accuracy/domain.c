@@ -120,7 +120,7 @@ static void say_size(GString *s, KindSize size, double value, double most)
     g_string_append_printf(s, "%s %s", number, kind_size_titles[size]);
   else
     g_string_append_printf(s, "%s %s", kind_size_titles[size], number);
-  g_string_append_printf(s, " (%s at most)", limit);
+  g_string_append_printf(s, " (%s at most in published runs)", limit);
 }
 
 static void say_mfu(GString *s, const Domain *d, const RunKind *kind)
@@ -129,7 +129,7 @@ static void say_mfu(GString *s, const Domain *d, const RunKind *kind)
   const Reached *reached = find_reached(d, group);
 
   if (reached && reached->runs >= DOMAIN_RUNS_MIN && kind->mfu > reached->most)
-    g_string_append_printf(s, "%sMFU with masks deducted %.1f %% (%.1f %% at most by %d runs of %s)",
+    g_string_append_printf(s, "%sMFU without masked work %.1f %% (%.1f %% at most in %d published runs of %s)",
                            s->len ? ", " : "", 100 * kind->mfu, 100 * reached->most, reached->runs, group);
 }
 
@@ -143,9 +143,9 @@ char *domain_outside(const Domain *d, const RunKind *kind)
       continue;
     g_string_append_printf(s, "%s%s %s", s->len ? ", " : "", kind_name_titles[i], kind->names[i]);
     if (runs == 0)
-      g_string_append(s, " (no run)");
+      g_string_append(s, " (no published run)");
     else
-      g_string_append_printf(s, " (%d run%s)", runs, runs == 1 ? "" : "s");
+      g_string_append_printf(s, " (%d published run%s)", runs, runs == 1 ? "" : "s");
   }
   for (int i = 0; i < KIND_SIZES; i++)
     if (kind->sizes[i] > d->most[i]) {

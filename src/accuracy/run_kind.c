@@ -6,7 +6,7 @@ const char *const kind_name_keys[KIND_NAMES + 1] = {
 };
 const char *const kind_name_titles[KIND_NAMES] = {
   "device", "format", "software family", "schedule", "attention", "dispatcher", "context exchange", "ZeRO stage",
-  "recomputation", "tensor parallelism", "offload", "adapter",
+  "recomputation", "tensor parallelism", "offloaded", "adapter",
 };
 const char *const kind_size_keys[KIND_SIZES + 1] = { "gpus", "tp", "pp", "vpp", "cp", "ep", "seq", "parameters", NULL };
 const char *const kind_size_titles[KIND_SIZES] = { "GPUs",        "tp", "pp",        "chunks",

@@ -11,8 +11,9 @@ char *explain_counts(const SearchResult *f)
 {
   GString *s = g_string_new(NULL);
 
-  g_string_append_printf(s, "Search: %" G_GINT64_FORMAT " plans in the space, %" G_GINT64_FORMAT
-                         " simulated, %" G_GINT64_FORMAT " skipped because their bound is no better\n",
+  g_string_append_printf(s, "Search: %" G_GINT64_FORMAT " plans in the space. %" G_GINT64_FORMAT
+                         " were simulated; %" G_GINT64_FORMAT " were skipped, because a lower bound shows that they are no "
+                         "better than those found\n",
                          f->space, f->simulated, f->bounded);
   if (f->refined > 0)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute "
@@ -28,7 +29,7 @@ char *explain_counts(const SearchResult *f)
                            f->open, 100 * f->gap);
   for (int i = 0; i < REJECT_COUNT; i++)
     if (f->rejected[i])
-      g_string_append_printf(s, "  %8" G_GINT64_FORMAT " rejected: %s\n", f->rejected[i], reject_name(i));
+      g_string_append_printf(s, "  %8" G_GINT64_FORMAT " rejected: %s\n", f->rejected[i], reject_text(i));
   return g_string_free(s, FALSE);
 }
 
@@ -90,18 +91,22 @@ void explain_write_limit(const SearchResult *f, const Result *best, JsonWriter *
   json_close(w, '}');
 }
 
-char *explain_tie(const SearchResult *found, double tie)
+/* The mechanisms that ties count, in short (plan_mechanisms). */
+#define MOST_ROBUST "the most robust of them (fewest mechanisms, such as tensor or pipeline parallelism, recomputation " \
+                    "and offload; then most free memory)"
+
+char *explain_tie(const SearchResult *found, const Result *results, int n, double tie)
 {
   const Found *best = &g_array_index(found->best, Found, 0), *robust = &found->robust;
 
   if (tie <= 0 || robust->metrics.iteration_s <= best->metrics.iteration_s)
     return g_strdup("");
-  g_autofree char *fast = plan_label(&best->plan), *step = format_seconds(best->metrics.iteration_s);
-  g_autofree char *memory = format_bytes(best->metrics.peak_memory_bytes);
-  return g_strdup_printf("Predictions within %.0f %% of each other tie; the first plan is the most robust of those "
-                         "that tie with the fastest\n(fewest mechanisms, then memory to spare) and takes %.2f %% "
-                         "longer than it: %s, %s, %s.\nRank by seconds alone: --exact\n", 100 * tie,
-                         100 * (robust->metrics.iteration_s / best->metrics.iteration_s - 1), fast, step, memory);
+  gboolean shown = n > 1 && results[1].metrics.iteration_s == best->metrics.iteration_s;
+  g_autofree char *label = plan_label(&best->plan), *step = format_seconds(best->metrics.iteration_s);
+  g_autofree char *fastest = shown ? g_strdup("plan 2") : g_strdup_printf("%s (%s)", label, step);
+  return g_strdup_printf("Plans within %.0f %% of the fastest tie: predictions cannot tell them apart. Plan 1 is " MOST_ROBUST
+                         ".\nIt takes %.2f %% longer than the fastest, %s. --exact ranks by time alone.\n", 100 * tie,
+                         100 * (robust->metrics.iteration_s / best->metrics.iteration_s - 1), fastest);
 }
 
 char *explain_choice(const SearchResult *found, const Result *results, int n)
@@ -142,7 +147,8 @@ static char *needs(const Found *f, const Cluster *cluster)
   const Device *device = &mesh_site(&mesh, cluster, f->metrics.peak_row)->device;
   g_autofree char *need = format_bytes(f->metrics.peak_memory_bytes), *may = format_bytes(device->memory_bytes);
   g_autofree char *have = format_bytes(cluster_whole_bytes(cluster, device->memory_bytes));
-  g_autofree char *left = cluster->memory_margin > 0 ? g_strdup_printf(", of which the margin leaves %s", may) : NULL;
+  g_autofree char *left =
+      cluster->memory_margin > 0 ? g_strdup_printf(", of which %s are usable with the margin (--memory-margin)", may) : NULL;
 
   return g_strdup_printf("needs %s a GPU and %s has %s%s", need, device->name, have, left ? left : "");
 }
@@ -151,8 +157,8 @@ static char *needs(const Found *f, const Cluster *cluster)
 static void say_faster(GString *s, const SearchResult *found, const Result *asked, const char *values)
 {
   if (asked->metrics.iteration_s >= g_array_index(found->best, Found, 0).metrics.iteration_s)
-    g_string_append(s, "\nPredictions so near each other tie: of those that do, the one with fewest mechanisms, then "
-                       "with memory to spare, is\nrecommended. Rank by seconds alone: --exact\n");
+    g_string_append(s, "\nThe two tie: predictions cannot tell them apart. The recommended plan is " MOST_ROBUST
+                       ".\n--exact ranks by time alone.\n");
   else
     g_string_append_printf(s, "\nA search without --why-not holds it at the default; --fix %s takes it.\n", values);
 }
@@ -227,11 +233,12 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
     const gint64 batch = (gint64)base->global_batch * factor; /* few sequences leave many GPUs no work */
     gboolean more = cluster_resize(&larger, cluster->devices * factor, NULL);
     if (more && fits(model, &larger, options, base->global_batch, base->seq))
-      return g_strdup_printf("it fits on %d GPUs", larger.devices);
+      return g_strdup_printf("a plan fits on %d GPUs, the first doubling that does (--question fewest-gpus finds the "
+                             "least)", larger.devices);
     if (more && batch <= G_MAXINT && fits(model, &larger, options, (int)batch, base->seq))
-      return g_strdup_printf("it fits on %d GPUs in batches of %d sequences", larger.devices, (int)batch);
+      return g_strdup_printf("a plan fits on %d GPUs in batches of %d sequences", larger.devices, (int)batch);
     if (base->seq / factor >= 1 && fits(model, cluster, options, base->global_batch, base->seq / factor))
-      return g_strdup_printf("it fits with sequences of %d tokens", base->seq / factor);
+      return g_strdup_printf("a plan fits with sequences of %d tokens", base->seq / factor);
   }
   if (stop_heard(options->stop))
     return g_strdup("stopped before a change was found that does");

@@ -11,7 +11,7 @@ void explain_write_counts(const SearchResult *found, JsonWriter *writer); /* int
 
 /* Which of the plans that tie with the best comes first, and what that costs; "" where the best itself does, or none was
  * asked for. */
-char *explain_tie(const SearchResult *found, double tie);
+char *explain_tie(const SearchResult *found, const Result *results, int n, double tie);
 
 char *explain_choice(const SearchResult *found, const Result *results, int n);
 

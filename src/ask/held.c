@@ -157,20 +157,20 @@ static const struct {
 } dimensions[] = {
   { "what --fix names", "without --fix", any_fixed, GAIN_ARITHMETIC, NULL },
   { "states and activations on the GPU", "--space offload", host, GAIN_MEMORY, NULL },
-  { "moments in 32 bits", "--space states", narrow_states, GAIN_MEMORY, NULL },
+  { "optimizer moments in 32 bits", "--space states", narrow_states, GAIN_MEMORY, NULL },
   { "whole weights and gradients on the wire", "--space zero++", quantized, GAIN_COMMUNICATION, data },
-  { "data-parallel ranks closer than stages", "--space order", orders, GAIN_COMMUNICATION, waits },
+  { "rank order: data-parallel ranks near, stages apart", "--space order", orders, GAIN_COMMUNICATION, waits },
   { "one strategy for all layers", "--layerwise", strategies, GAIN_CUTS, NULL },
-  { "recomputed layers: all of a stage, or near the best plans", "--fix recompute=full:any", counts, GAIN_MEMORY,
-    NULL },
-  { "even stages, groups and buckets as usual", "--refine", always, GAIN_CUTS, waits },
+  { "recomputed layers of a stage: all, other numbers only near the best plans", "--fix recompute=full:any", counts,
+    GAIN_MEMORY, NULL },
+  { "even stages; default micro-batch groups and gradient buckets", "--refine", always, GAIN_CUTS, waits },
   { "schedules that the framework does not run", "--fix schedule=NAME", schedules_left, GAIN_CUTS, waits },
   { "ZeRO stages that the framework does not run", "--framework NAME", zero_left, GAIN_MEMORY, NULL },
   { "dispatchers that the framework does not run", "--framework NAME", dispatchers_left, GAIN_COMMUNICATION, experts },
   { "tensor-parallel sums behind products (tp_comm_overlap)", "--framework NAME", products, GAIN_COMMUNICATION,
     tensor },
   { "tokens of experts before shared experts", "overlap of a plan file", shared_experts, GAIN_COMMUNICATION, experts },
-  { "a share of the memory free", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
+  { "the memory margin", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
   { "as many tensor-parallel ranks as key-value heads", "--framework NAME", heads, GAIN_ARITHMETIC, NULL },
   { "kernels launched one by one", "--fix graph=NAME", graphs, GAIN_ARITHMETIC, NULL },
   { "steps not recorded as one CUDA graph", "--fix graph=full", whole_graphs, GAIN_ARITHMETIC, NULL },
@@ -225,7 +225,7 @@ Answer *held_answer(const SearchOptions *options, const SearchResult *found, con
   static const AnswerColumn columns[] = {
     { "held", "<held fixed", CELL_TEXT }, { "freed_by", "<freed by", CELL_TEXT },
     { "gain_at_most", NULL, CELL_REAL }, { "gain_at_most_of_plan", NULL, CELL_REAL },
-    { NULL, "gains at most", CELL_TEXT }, { NULL, "this plan", CELL_TEXT },
+    { NULL, "any plan", CELL_TEXT }, { NULL, "this plan", CELL_TEXT },
   };
   Answer *a = answer_new(columns, G_N_ELEMENTS(columns));
   const Held h = { options, options->base->framework, best };
@@ -239,8 +239,8 @@ Answer *held_answer(const SearchOptions *options, const SearchResult *found, con
   }
   g_array_sort(lines, by_gain);
   if (lines->len > 0)
-    g_string_assign(a->says, "What the search held fixed, and what freeing it gains at most: of any plan, and of the "
-                             "best one as it is");
+    g_string_assign(a->says, "What the search held fixed, and by how much freeing it can shorten the step (bounds, not "
+                             "promises; -: no closer bound)");
   for (guint i = 0; i < lines->len; i++)
     add_line(a, &g_array_index(lines, Line, i), best);
   return a;

@@ -83,7 +83,7 @@ Result ask_result(const Asked *asked, const Model *model, const Found *found);
 /* Columns for the interval of a step and for its chance of fitting, and their cells; NULL = nothing was found. */
 #define INTERVAL_COLUMNS { "iteration_s_low", NULL, CELL_SECONDS }, { "iteration_s_high", NULL, CELL_SECONDS }, \
                          { NULL, "80 % between", CELL_TEXT }
-#define FIT_COLUMN { "fit_probability", "fits", CELL_SHARE }
+#define FIT_COLUMN { "fit_probability", "P(fits)", CELL_SHARE }
 void answer_add_interval(Answer *answer, const Result *result);
 void answer_add_fit(Answer *answer, const Result *result);
 

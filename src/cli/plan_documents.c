@@ -88,8 +88,8 @@ static void write_explain(const Planning *p, const SearchOptions *options, JsonW
 
 char *planning_json(const Planning *p, const PlanOptions *o)
 {
-  SearchOptions options = planning_search(p, o);
-  g_autoptr(Answer) held = held_answer(&options, p->found, &p->results[0]);
+  SearchOptions options = planning_search(p, o), searched = planning_searched(p, o);
+  g_autoptr(Answer) held = held_answer(&searched, p->found, &p->results[0]);
   GString *text = g_string_new(NULL);
   JsonWriter w;
 

@@ -20,7 +20,7 @@ static void add_search(Page *page, const PlanReport *r)
 gboolean plan_report(const PlanReport *r, const char *path, GError **error)
 {
   const Result *best = &r->results[0];
-  g_autofree char *label = plan_label(best->plan), *tie = explain_tie(r->found, r->tie);
+  g_autofree char *label = plan_label(best->plan), *tie = explain_tie(r->found, r->results, r->n, r->tie);
   g_autofree char *title = g_strdup_printf("%s on %d devices of %s", best->model->name, best->plan->gpus,
                                            best->cluster->name);
   g_autoptr(Page) page = page_new(title, label);

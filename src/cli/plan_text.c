@@ -42,13 +42,13 @@ void planning_print(Planning *p, const PlanOptions *o, const char *layers)
   const Trace *trace = p->trace;
   g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
-  g_autofree char *counts = explain_counts(p->found), *tie = explain_tie(p->found, p->tie);
-  SearchOptions options = planning_search(p, o);
+  g_autofree char *counts = explain_counts(p->found), *tie = explain_tie(p->found, p->results, p->n, p->tie);
+  SearchOptions options = planning_search(p, o), searched = planning_searched(p, o);
 
   say("%s", inputs);
   if (!p->model->global_batch_size && o->global_batch <= 0)
-    say("         (the model names no batch: one sequence a GPU)\n");
-  say("\nBest plans\n%s%s\nThe best of them\n%s", ranking, tie, summary);
+    say("         (the model gives no global batch: one sequence per GPU is taken; set --global-batch)\n");
+  say("\nBest plans\n%s%s\nThe recommended plan\n%s", ranking, tie, summary);
   if (trace->n_rows > 1) {
     g_autofree char *stages = report_stages(trace);
     say("\nmemory of each stage at its peak\n%s", stages);
@@ -65,7 +65,7 @@ void planning_print(Planning *p, const PlanOptions *o, const char *layers)
     g_autofree char *training = training_text(&p->results[0], p->tokens);
     say("\n%s", training);
   }
-  g_autoptr(Answer) held = held_answer(&options, p->found, &p->results[0]);
+  g_autoptr(Answer) held = held_answer(&searched, p->found, &p->results[0]);
   g_autofree char *left = answer_text(held);
   say("\n%s\n%s", counts, left);
   if (p->refined) {

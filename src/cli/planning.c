@@ -63,6 +63,14 @@ SearchOptions planning_search(const Planning *p, const PlanOptions *o)
                            .second = p->second };
 }
 
+SearchOptions planning_searched(const Planning *p, const PlanOptions *o)
+{
+  SearchOptions options = planning_search(p, o);
+
+  options.space |= p->widened;
+  return options;
+}
+
 /* Why nothing was found, as an error. */
 static gboolean no_plan(const Planning *p, const SearchOptions *options, GError **error)
 {
@@ -188,9 +196,10 @@ static gboolean search_on_host(Planning *p, const SearchOptions *options)
   p->watch.certificate = none ? certificate : p->watch.certificate;
   if (none)
     return FALSE;
-  planning_note(p, g_strdup("nothing fits with all states on the GPUs: plans keep them in host memory or on NVMe"));
+  planning_note(p, g_strdup("no plan fits on the GPUs alone, so these plans keep states or activations in host memory or on NVMe"));
   g_clear_pointer(&p->found, search_result_free);
   p->found = g_steal_pointer(&found);
+  p->widened = SPACE_OFFLOAD;
   return TRUE;
 }
 

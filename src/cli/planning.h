@@ -29,6 +29,7 @@ typedef struct {
   GArray *jobs;         /* Job; NULL = not given */
   GArray *vary;         /* Varied; NULL = not given */
   SearchResult *found;
+  guint widened; /* SpaceExtra that the search took by itself, as nothing fits without */
   double tie; /* SearchOptions.tie */
   Result *results; /* the recommended plan, then the others by their value */
   int n;
@@ -55,6 +56,9 @@ gboolean planning_asks(const Planning *planning, const PlanOptions *options);
 
 /* The search that answers, as the options ask for it. */
 SearchOptions planning_search(const Planning *planning, const PlanOptions *options);
+
+/* The same with the space that the plans were found in. */
+SearchOptions planning_searched(const Planning *planning, const PlanOptions *options);
 
 /* Finds the plans; TDP_ERROR_INFEASIBLE says why there is none. The watch was begun. */
 gboolean planning_find(Planning *planning, const PlanOptions *options, GError **error);

@@ -28,7 +28,7 @@ static void write_exports(Planning *p, const PlanOptions *o)
 
 static void write_report(Planning *p, const PlanOptions *o)
 {
-  SearchOptions options = planning_search(p, o);
+  SearchOptions options = planning_searched(p, o);
   const Plan *best = p->results[0].plan;
   const Exporter *tool = p->cluster->n_types == 0 ? exporter_of_engine(p->framework->engine, best) : NULL;
   g_autofree char *launch = tool ? launch_line(tool, p->model, p->cluster, best, NULL) : NULL;

@@ -65,17 +65,17 @@ char *result_fit_text(const Result *r)
   const char *device = r->cluster->n_types ? result_site(r, m->peak_row)->device.name : "a device";
   GString *s = g_string_new(r->fits ? "fits" : "DOES NOT FIT");
 
+  g_string_append_printf(s, " in the %s of %s", whole, device);
   if (r->accuracy && r->fits)
-    g_string_append_printf(s, " with %.0f %%", 100 * r->estimate.fit_probability);
-  g_string_append_printf(s, " the %s of %s", whole, device);
+    g_string_append_printf(s, " with a probability of %.0f %%", 100 * r->estimate.fit_probability);
   if (margin > 0)
-    g_string_append_printf(s, ", %.1f %% of them kept free", 100 * margin);
+    g_string_append_printf(s, " (the margin keeps %.1f %% free)", 100 * margin);
   if (!r->fits) {
     g_autofree char *over = format_bytes(missing);
     g_string_append_printf(s, ": %s too much, %.1f %%", over, 100 * missing / m->capacity_bytes);
   }
   if (r->accuracy && !r->fits)
-    g_string_append_printf(s, "; fits all the same with %.0f %%", 100 * r->estimate.fit_probability);
+    g_string_append_printf(s, "; it fits all the same with a probability of %.0f %%", 100 * r->estimate.fit_probability);
   return g_string_free(s, FALSE);
 }
 
@@ -83,5 +83,5 @@ char *result_beyond_text(const Result *r)
 {
   if (!r->accuracy || !r->estimate.outside)
     return g_strdup("");
-  return g_strdup_printf("beyond what was measured: %s\n", r->estimate.outside);
+  return g_strdup_printf("trust these predictions less: %s\n", r->estimate.outside);
 }

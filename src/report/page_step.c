@@ -9,8 +9,9 @@ void page_answer(Page *page, const Result *r)
   const Metrics *m = &r->metrics;
   g_autoptr(Table) speed = speed_table(r), time = time_table(m), memory = memory_table(r);
   g_autofree char *fit = result_fit_text(r), *beyond = result_beyond_text(r);
-  g_autofree char *says = g_strdup_printf("Memory: %s.%s%s", fit, *beyond ? " It is " : "", beyond);
-  g_autofree char *critical = g_strdup_printf("Of stage %d, the critical one; communication is what of it is exposed.",
+  *beyond = g_ascii_toupper(*beyond);
+  g_autofree char *says = g_strdup_printf("Memory: %s.%s%s", fit, *beyond ? " " : "", beyond);
+  g_autofree char *critical = g_strdup_printf("Of stage %d, the critical stage; communication: only the exposed part.",
                                               m->critical_row);
   g_autofree char *fullest = g_strdup_printf("Of stage %d, %s, and its share of the device.", m->peak_row,
                                              result_peak_text(r));

@@ -101,7 +101,7 @@ Table *ranking_table(const Result *results, int n)
   g_autofree char *columns = g_strdup_printf(
       "#|tp|sp|pp|chunks|%s%sdp|zero|micro|%s<recompute|<schedule|step|%stokens/s/GPU|MFU|bubble|memory%s",
       c.context ? "cp|" : "", c.experts ? "ep|" : "", titles, c.estimates ? "80 % between|" : "",
-      c.estimates ? "|fits" : "");
+      c.estimates ? "|P(fits)" : "");
   Table *t = table_new(columns);
 
   for (int i = 0; i < n; i++) {

@@ -46,8 +46,8 @@ gboolean result_check(const Result *result, GError **error);
 /* Fills in how far the prediction holds; NULL = nothing is known. */
 void result_estimate(Result *result, const Accuracy *accuracy);
 
-/* Of a result with an estimate: "12.1 to 14.4 s". Of any: "13.2 s (12.1 to 14.4)", "fits with 93 % the 80.0 GiB of a
- * device", and a line on what is beyond all measured runs, or nothing. */
+/* Of a result with an estimate: "12.1 to 14.4 s". Of any: "13.2 s (12.1 to 14.4)", "fits in the 80.0 GiB of
+ * a device with a probability of 93 %", and a line on what is beyond all measured runs, or nothing. */
 char *result_interval_text(const Result *result);
 char *result_step_text(const Result *result);
 char *result_fit_text(const Result *result);
@@ -57,7 +57,7 @@ char *result_beyond_text(const Result *result);
 const Cluster *result_site(const Result *result, int row);
 
 /* "h100-sxm5-80gb", of mixed clusters "a100-sxm4-40gb and v100-sxm2-32gb"; with numbers "16 × h100-sxm5-80gb". And what
- * the stage of Metrics.peak_row is: "the fullest one"; devices that differ are compared by the room that is left. */
+ * the stage of Metrics.peak_row is: "the fullest stage"; devices that differ are compared by the room that is left. */
 char *result_devices_text(const Result *result, gboolean numbers);
 const char *result_peak_text(const Result *result);
 

@@ -47,7 +47,7 @@ char *result_devices_text(const Result *r, gboolean numbers)
 
 const char *result_peak_text(const Result *r)
 {
-  return r->cluster->n_types ? "the one with least room left" : "the fullest one";
+  return r->cluster->n_types ? "the stage with least room left" : "the fullest stage";
 }
 
 Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace)

@@ -69,7 +69,7 @@ static void add_tiers(Table *table, const Cluster *c)
     const Tier *tier = &c->tiers[t];
     g_autofree char *rate = format_count(tier->bytes_per_s);
     table_add(table, "%s", tier->name);
-    table_add(table, "joins %d, %sB/s a device (link %s: %s)", MIN(tier_joins(tier), c->devices),
+    table_add(table, "%d devices, %sB/s each (link %s: %s)", MIN(tier_joins(tier), c->devices),
               rate, tier->link.name, provenance_names[tier->link.provenance]);
   }
 }
@@ -222,7 +222,7 @@ char *report_summary(const Result *r)
   GString *text = g_string_new(NULL);
 
   append_table(text, speed_table(r), 0);
-  g_string_append_printf(text, "\ntime of stage %d, the critical one (communication: exposed)\n", m->critical_row);
+  g_string_append_printf(text, "\ntime of stage %d, the critical stage (communication: only the exposed part)\n", m->critical_row);
   append_table(text, time_table(m), 2);
   g_string_append_printf(text, "\nmemory of stage %d, %s: %s\n", m->peak_row, result_peak_text(r), fit);
   append_table(text, memory_table(r), 2);

@@ -94,7 +94,8 @@ void fixed_write(const Fixed *fixed, GString *text);
 /* Why a plan was turned down: a rule of plan_check, memory, or that the same plan with another
  * dispatcher, or set of modules, is no worse. */
 enum { REJECT_MEMORY = RULE_COUNT, REJECT_BEATEN, REJECT_COUNT };
-const char *reject_name(int reason);
+const char *reject_name(int reason); /* a key of JSON and of certificates */
+const char *reject_text(int reason); /* the same, for people */
 
 typedef struct {
   Plan plan;

@@ -9,6 +9,14 @@ const char *reject_name(int reason)
                                      : plan_rule_names[reason];
 }
 
+const char *reject_text(int reason)
+{
+  return reason == RULE_SCHEDULE  ? "the schedule cannot run with this shape"
+         : reason == RULE_CONTEXT  ? "context parallelism cannot be used here"
+         : reason == REJECT_BEATEN ? "a similar plan is no slower and needs no more memory"
+                                   : reject_name(reason);
+}
+
 const char *settled_name(int how)
 {
   static const char *const names[] = { "bounded", "simulated", "open" };
