@@ -60,21 +60,21 @@ static void say_limit(GString *s, const SearchResult *f, const Result *best)
 {
   double capacity = best->metrics.capacity_bytes;
   g_autofree char *free_text = format_bytes(capacity - best->metrics.peak_memory_bytes), *all = format_bytes(capacity);
-  const char *left = best->cluster->memory_margin > 0 ? " that the margin leaves" : "";
 
   if (!f->has_over && f->halted) {
-    g_string_append(s, "Limit: not looked for, as the search was stopped.\n");
+    g_string_append(s, "Whether memory is the limit was not looked for, as the search was stopped.\n");
     return;
   }
   if (!f->has_over) {
-    g_string_append_printf(s, "Limit: none of the larger plans that were tried is faster; %s of %s%s stay free.\n",
-                           free_text, all, left);
+    g_string_append_printf(s, "Memory is not the limit: no larger plan that was tried is faster. %s of the usable %s are "
+                              "free.\n", free_text, all);
     return;
   }
   g_autofree char *label = plan_label(&f->over.plan), *need = format_bytes(f->over.metrics.peak_memory_bytes);
   g_autofree char *step = format_seconds(f->over.metrics.iteration_s);
-  g_string_append_printf(s, "Limit: memory. %s would take %s (%.1f %% less) but needs %s of %s a GPU%s.\n", label, step,
-                         100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all, left);
+  g_string_append_printf(s, "Memory is the limit: %s would take %s (%.1f %% less), but needs %s a GPU; %s are usable.\n",
+                         label, step,
+                         100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all);
 }
 
 void explain_write_limit(const SearchResult *f, const Result *best, JsonWriter *w)
@@ -115,7 +115,7 @@ char *explain_choice(const SearchResult *found, const Result *results, int n)
   GString *s = g_string_new(bottleneck);
 
   say_limit(s, found, &results[0]);
-  g_string_append_printf(s, "Where the others lose, against the first\n%s", losses);
+  g_string_append_printf(s, "Where the other plans lose time, compared with plan 1\n%s", losses);
   return g_string_free(s, FALSE);
 }
 

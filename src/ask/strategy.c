@@ -156,10 +156,10 @@ static const char *rejection(const SearchResult *found)
   int last = RULE_NONE;
 
   if (found->rejected[REJECT_MEMORY])
-    return reject_name(REJECT_MEMORY);
+    return reject_text(REJECT_MEMORY);
   for (int i = 0; i < RULE_COUNT; i++)
     last = found->rejected[i] ? i : last;
-  return last == RULE_NONE ? "no split of the GPUs" : reject_name(last);
+  return last == RULE_NONE ? "no split of the GPUs" : reject_text(last);
 }
 
 /* NULL, or why there is none. */
@@ -169,7 +169,7 @@ static const char *try_recipe(const Situation *s, const Recipe *r, Found *out)
   int degree = tensor_degree(s);
 
   if ((r->tp == ALL && degree < s->node) || (r->tp == NODE && degree == 1))
-    return reject_name(RULE_HEADS);
+    return reject_text(RULE_HEADS);
   options.top = 1;
   options.brief = TRUE;
   options.fixed.value[KEY_TP] = r->tp == NODE || r->tp == ALL ? degree : r->tp;
@@ -190,18 +190,19 @@ static void say_situation(const Situation *s, GString *out)
   const Cluster *c = s->asked->cluster;
   g_autofree char *has = format_bytes(c->device.memory_bytes);
   g_autofree char *needs = isfinite(s->device_bytes) ? format_bytes(s->device_bytes) : g_strdup("more");
+  gboolean neither = !s->fits_device && c->devices > 1 && !s->fits_node;
 
-  g_string_append_printf(out, "The model %s one GPU (a sequence with full recomputation takes %s of %s)",
-                         s->fits_device ? "fits" : "does not fit", needs, has);
+  g_string_append_printf(out, "The model %s one GPU (one sequence with full recomputation needs %s; %s are usable)",
+                         s->fits_device ? "fits" : neither ? "fits neither" : "does not fit", needs, has);
   if (!s->fits_device && c->devices > 1)
-    g_string_append_printf(out, ", %s a node of %d", s->fits_node ? "fits" : "does not fit", s->node);
+    g_string_append_printf(out, "%s a node of %d", neither ? " nor" : ", but fits", s->node);
   if (!s->fits_layer)
-    g_string_append(out, ", and its largest layer fits no GPU");
+    g_string_append(out, ". Its largest layer fits no GPU");
   if (s->several)
-    g_string_append_printf(out, "; the network gives a GPU %.3g GB/s: %s",
+    g_string_append_printf(out, ". The network gives each GPU %.3g GB/s, which the rule calls %s",
                            c->tiers[c->network_tier].bytes_per_s / 1e9, s->fast_network ? "fast" : "slow");
   else if (c->devices > 1)
-    g_string_append_printf(out, "; links in the node are %s", s->fast_node ? "fast" : "slow");
+    g_string_append_printf(out, ". The rule calls the links in the node %s", s->fast_node ? "fast" : "slow");
   g_string_append(out, ".\n");
 }
 
@@ -220,9 +221,9 @@ static void say_ranking(GString *out, const Tried *t)
   const Recipe *first = t->rule->recipes[0];
 
   if (t->rule->ranking == FIRST_WINS && t->quickest != first && t->first_s > t->least_s * (1 + AGREES))
-    g_string_append_printf(out, "Of what the rule names %s is best, not %s.\n", t->quickest->name, first->name);
+    g_string_append_printf(out, "Of the rule's strategies %s is best, not %s.\n", t->quickest->name, first->name);
   if (t->rule->ranking == ON_PAR && t->most_s > t->least_s * (1 + AGREES))
-    g_string_append_printf(out, "On par they are not: %s takes %.0f %% longer than %s.\n", t->slowest->name,
+    g_string_append_printf(out, "They are not on par: %s takes %.0f %% longer than %s.\n", t->slowest->name,
                            100 * (t->most_s / t->least_s - 1), t->quickest->name);
 }
 
@@ -231,7 +232,7 @@ static void say_verdict(GString *out, const Tried *t, double best_s)
   double lost = t->least_s / best_s - 1;
 
   if (!t->quickest) {
-    g_string_append(out, "The simulation disagrees: nothing that the rule names is legal and fits.\n");
+    g_string_append(out, "The simulation disagrees: no strategy of the rule is legal and fits.\n");
     return;
   }
   if (lost > AGREES)
@@ -258,7 +259,7 @@ static void add_found(Table *table, const Found *found, double best_s)
 
 static Table *table_of(const Tried *t, double best_s)
 {
-  Table *table = table_new("<what it names|step|against the best|memory|<the best plan of its kind");
+  Table *table = table_new("<strategy of the rule|step|against the best|memory|<best plan with this strategy");
 
   for (int i = 0; i < t->n; i++) {
     table_add(table, "%s", t->rule->recipes[i]->name);

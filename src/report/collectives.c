@@ -144,13 +144,22 @@ static char *table_of(const Walk *w)
   g_autoptr(Table) table = table_new("<for|<kind|size|<group|<algorithm|time|bus|<runner-up|its time|a step|in all");
 
   gboolean lacking = FALSE;
+  int others = 0;
   for (guint i = 0; i < w->uses->len; i++) {
     const Use *use = &g_array_index(w->uses, Use, i);
+    others += use->count == 0;
+    if (use->count == 0)
+      continue;
     add_row(table, w->cluster, use);
     lacking = lacking || use->cost.runner_up_lacking;
   }
-  g_autofree char *text = table_text(table, 0);
-  return g_strconcat(text, lacking ? "* not in this cluster's library (hierarchical_collectives)\n" : "", NULL);
+  g_autofree char *rows = table_text(table, 0);
+  GString *text = g_string_new(table_rows(table) > 0 ? rows : "");
+  if (lacking)
+    g_string_append(text, "* this cluster's library does not have it, so it is not used (hierarchical_collectives)\n");
+  if (others > 0)
+    g_string_append_printf(text, "not shown: %d in which the critical stage takes no part\n", others);
+  return g_string_free(text, FALSE);
 }
 
 /* All of a trace, the longest first. */

@@ -4,6 +4,8 @@
 #include "plan/describe.h"
 #include "report/tables.h"
 
+#include <math.h>
+
 /* Columns that are there only where some plan has them. */
 typedef struct {
   gboolean context, experts, estimates;
@@ -137,6 +139,15 @@ static const Cause causes[] = {
   { "data comm", data }, { "optimizer", optimizer }, { "offload", offload },
 };
 
+/* What is shown as 0 has no sign. */
+static void add_change(Table *t, double seconds)
+{
+  if (fabs(seconds) < 0.0005)
+    table_add(t, "0.000 s");
+  else
+    table_add(t, "%+.3f s", seconds);
+}
+
 char *report_losses(const Result *results, int n)
 {
   g_autoptr(GString) titles = g_string_new("<plan|step|lost");
@@ -153,9 +164,9 @@ char *report_losses(const Result *results, int n)
     g_autofree char *label = plan_label(results[i].plan);
     table_add(t, "%d: %s", i + 1, label);
     table_take(t, format_seconds_exact(m->iteration_s));
-    table_add(t, "%+.3f s", m->iteration_s - best->iteration_s);
+    add_change(t, m->iteration_s - best->iteration_s);
     for (gsize c = 0; c < shown; c++)
-      table_add(t, "%+.3f s", causes[c].seconds(m) - causes[c].seconds(best));
+      add_change(t, causes[c].seconds(m) - causes[c].seconds(best));
   }
   return table_text(t, 2);
 }
@@ -166,14 +177,14 @@ char *report_bottleneck(const Result *r)
   g_autofree char *step = format_seconds(m->iteration_s);
   GString *s = g_string_new(NULL);
 
-  g_string_append_printf(s, "Of each step of %s the busiest stage computes %.1f %%, waits for communication of "
-                            "tensor, context and expert parallelism %.1f %%, of data parallelism %.1f %%, for other "
-                            "stages %.1f %%", step, 100 * m->compute_s / m->iteration_s,
+  g_string_append_printf(s, "The critical stage spends its step of %s as follows: computation %.1f %%, exposed tensor, context "
+                            "and expert-parallel communication %.1f %%, exposed data-parallel communication %.1f %%, "
+                            "idle and sends %.1f %%", step, 100 * m->compute_s / m->iteration_s,
                          100 * tensor(m) / m->iteration_s, 100 * m->data_comm_s / m->iteration_s,
                          100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
   if (m->offload_s > 0)
-    g_string_append_printf(s, ", for copies to and from the host %.1f %%", 100 * m->offload_s / m->iteration_s);
-  g_string_append_printf(s, "; the optimizer takes %.1f %%.\n", 100 * m->optimizer_s / m->iteration_s);
+    g_string_append_printf(s, ", exposed copies to and from the host %.1f %%", 100 * m->offload_s / m->iteration_s);
+  g_string_append_printf(s, ", optimizer %.1f %%.\n", 100 * m->optimizer_s / m->iteration_s);
   return g_string_free(s, FALSE);
 }
 
@@ -224,8 +235,8 @@ static void say_bubble(GString *s, const Result *r, const Trace *t)
   for (int pass = 0; ideal && pass < PASS_COUNT; pass++)
     busy += seconds[pass] * pipeline->shape.micro;
   if (ideal)
-    g_string_append_printf(s, "; with equal stages and free transfers %s would idle %.1f %%", pipeline->schedule->name,
-                           100 * (1 - busy / ideal->makespan));
+    g_string_append_printf(s, "; with equal stages and no transfer time the schedule %s would idle %.1f %%",
+                           pipeline->schedule->name, 100 * (1 - busy / ideal->makespan));
   g_string_append(s, ".\n");
 }
 
@@ -239,10 +250,11 @@ static void say_memory(GString *s, const Result *r)
     largest = m->memory[part] > m->memory[largest] ? part : largest;
   g_autofree char *bytes = format_bytes(m->memory[largest]), *peak = format_bytes(m->peak_memory_bytes);
   g_autofree char *left = format_bytes(ABS(room)), *all = format_bytes(m->capacity_bytes);
-  g_autofree char *of = r->cluster->memory_margin > 0 ? g_strdup_printf(" of %s that the margin leaves", all) : NULL;
-  g_string_append_printf(s, "Stage %d is %s with %s, of which %s %s; %s%s %s.\n", m->peak_row,
-                         result_peak_text(r), peak,
-                         memory_part_names[largest], bytes, left, of ? of : "", room >= 0 ? "stay free" : "are missing");
+  g_string_append_printf(s, "Stage %d is %s with %s, of which %s %s; ", m->peak_row, result_peak_text(r), peak,
+                         memory_part_names[largest], bytes);
+  g_string_append_printf(s, room >= 0 ? "%s of the usable %s are free.
+" : "%s are missing, as %s are usable.
+", left, all);
 }
 
 char *report_explain(const Result *result, const Trace *trace)

@@ -10,7 +10,7 @@ char *report_ranking(const Result *results, int n);
 /* Seconds that each of the others loses to the first, by cause. */
 char *report_losses(const Result *results, int n);
 
-/* A sentence: what the busiest stage does with its time. */
+/* A sentence: what the critical stage does with its time. */
 char *report_bottleneck(const Result *result);
 
 #endif
