@@ -1,4 +1,4 @@
-# Plans that no other beats in two objectives.
+# The Pareto front of two objectives.
 # tdp writes variables.gp (x_title, y_title) and pareto.dat, a line a plan.
 
 set encoding utf8
@@ -21,7 +21,7 @@ do for [format in 'svg png'] {
     set terminal pngcairo size 1200, 780 font face.',16' background '#FFFFFF' enhanced
   }
   set output name.'.'.format
-  set title 'Plans that no other beats in both' tc rgb ink
+  set title 'Pareto front' tc rgb ink
   # no plan lies between two: the line shows what the better of them has at most
   plot 'pareto.dat' using 1:2 with steps lw 1.2 lc rgb '#9CC5E0', '' using 1:2 with points pt 7 ps 0.7 lc rgb '#0072B2'
 }

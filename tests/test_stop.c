@@ -140,14 +140,14 @@ static void run_questions(Instance *in)
   for (const Question *q = questions; q->name; q++) {
     g_autoptr(Answer) a = q->answer(&asked);
     const char *says = a->says->str;
-    gboolean known = strstr(says, "fits on") || strstr(says, "can hold") || strstr(says, "in steps of");
+    gboolean known = strstr(says, "needs at least") || strstr(says, "can hold") || strstr(says, "in steps of");
     ck_assert_msg(!stop_heard(in->options.stop) || known || strstr(says, "Stopped"), "%s: %s", q->name, says);
   }
   g_autoptr(Answer) counts = answer_counts(&asked, 1);
   in->options.second = objective_find("memory");
   g_autoptr(Answer) front = answer_front(&asked, 1);
   if (stop_heard(in->options.stop))
-    ck_assert_ptr_nonnull(strstr(front->says->str, "stopped"));
+    ck_assert_ptr_nonnull(strstr(front->says->str, "Stopped"));
 }
 
 /* What goes on from a plan: a balanced one, so that each has some to do. */

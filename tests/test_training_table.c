@@ -109,7 +109,7 @@ START_TEST(deadline)
         cheapest = other;
     g_autoptr(Answer) in_time = answer_training(&c.asked);
     g_autofree char *named = cheapest < 0 ? g_strdup(" None ends")
-                                          : g_strdup_printf(": %d GPUs are the cheapest", 4 << cheapest);
+                                          : g_strdup_printf(", %d GPUs are the cheapest", 4 << cheapest);
     ck_assert_msg(strstr(in_time->says->str, named) != NULL, "%s: %s", named, in_time->says->str);
   }
   c.asked.deadline_s = 1;

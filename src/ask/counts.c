@@ -56,10 +56,18 @@ Answer *answer_counts(const Asked *q, int from)
                             : answer_new(count_columns, G_N_ELEMENTS(count_columns));
 
   answer_draw(a, -1, 0, 1);
-  g_string_printf(a->says, "The best plan on each number of GPUs; the objective is %s.", q->options->objective->title);
+  if (q->options->objective == &objectives[0]) {
+    answer_hide(a, "value"); /* the step again */
+    g_string_assign(a->says, "The fastest plan for each number of GPUs; ties are not weighed.");
+  } else {
+    g_string_printf(a->says, "The best plan for each number of GPUs; the objective is %s.",
+                    q->options->objective->title);
+  }
+  if (q->cluster->usd_per_device_hour <= 0)
+    answer_hide(a, "usd");
   if (q->tokens > 0) {
     g_autofree char *tokens = format_count(q->tokens);
-    g_string_append_printf(a->says, " Training is on %s tokens.", tokens);
+    g_string_append_printf(a->says, " Days and costs are for training on %s tokens.", tokens);
   }
   for (int gpus = from; gpus <= q->cluster->devices && !stop_asked(q->options->stop); gpus *= 2) {
     Found f;
@@ -117,9 +125,9 @@ Answer *answer_front(const Asked *q, int from)
   Answer *a = answer_new(owned, G_N_ELEMENTS(columns));
   a->owned = owned;
   answer_draw(a, -1, 0, 1);
-  g_string_printf(a->says, "The plans that no other beats in both %s and %s:", first->title, second->title);
+  g_string_printf(a->says, "The Pareto front of %s and %s: no other plan is better in both.", first->name, second->name);
   if (stop_heard(q->options->stop))
-    g_string_append(a->says, " (stopped: of those that were simulated)");
+    g_string_append(a->says, " Stopped: of the plans that were simulated.");
   for (guint i = 0; i < all->len; i++) {
     const Found *f = &g_array_index(all, Found, i);
     if (f->second >= least)

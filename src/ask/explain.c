@@ -136,7 +136,7 @@ static char *why_rejected(const SearchResult *f, int reason, const Model *model,
   g_autoptr(GError) rule = NULL;
 
   if (plan_check(plan, model, cluster, &rule) != RULE_NONE)
-    return g_strdup(rule->message);
+    return explain_rule(rule->message);
   return reason == RULE_FRAMEWORK ? note_excluded(model, cluster, plan) : g_strdup(reject_name(reason));
 }
 
@@ -181,7 +181,7 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
       g_string_append_printf(s, "No plan with %s fits in memory: the smallest %s.\n", values,
                              (why = needs(&asked->least, pair[0].cluster)));
     else
-      g_string_append_printf(s, "No plan with %s is legal. The nearest fail as this one: %s\n", values,
+      g_string_append_printf(s, "No plan with %s is legal. The nearest plan breaks a rule: %s\n", values,
                              (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)));
   } else {
     double lost = pair[1].metrics.iteration_s - pair[0].metrics.iteration_s;
@@ -189,9 +189,9 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
     if (lost == 0)
       g_string_append_printf(s, "The best plan with %s is as fast as what is recommended.\n%s", values, losses);
     else
-      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s %s, %.1f %%, than %s:\n%s", values, label,
-                             fabs(lost), lost > 0 ? "more" : "less", 100 * fabs(lost) / pair[0].metrics.iteration_s,
-                             best, losses);
+      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s (%.1f %%) %s than the recommended plan, "
+                                "%s:\n%s", values, label, fabs(lost), 100 * fabs(lost) / pair[0].metrics.iteration_s,
+                             lost > 0 ? "more" : "less", best, losses);
     if (lost < 0)
       say_faster(s, found, &pair[1], values);
   }
@@ -257,7 +257,7 @@ static char *explain_illegal(const SearchResult *f, const Model *model, const Cl
   }
   g_autofree char *why = why_rejected(f, reason, model, cluster);
   return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT
-                         " come nearest and fail as this one: %s", f->space, f->rejected[reason], why);
+                         " come nearest and break a rule: %s", f->space, f->rejected[reason], why);
 }
 
 /* Why the smallest plan does not take one sequence at a time, where that is not memory; "" if it does. */

@@ -26,6 +26,9 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
 /* What the model lacks of what is fixed, as "gpt3 has no experts"; NULL = nothing. */
 char *explain_lacking(const Model *model, const Fixed *fixed);
 
+/* A rule's message in the names of --fix. */
+char *explain_rule(const char *message);
+
 /* Why no plan at all has what is fixed, in the names of --fix: what the model lacks, what does not divide, the rule that
  * plans with it break last and which of their degrees nobody fixed, or that the search tries none. */
 char *explain_empty(const Model *model, const Cluster *cluster, const SearchOptions *options);

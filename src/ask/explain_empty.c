@@ -17,6 +17,7 @@ typedef struct {
   const Cluster *cluster;
   const Fixed *fixed;
   gboolean legal;  /* a plan breaks no rule: something else is in the way */
+  gboolean copies; /* one of these has replicas */
   PlanRule rule;   /* the last one that was met; rules are checked in order */
   Plan plan;       /* that broke it first */
   GError *message;
@@ -52,6 +53,7 @@ static void check(Nearest *n, Plan plan)
     return;
   PlanRule rule = plan_check(&plan, n->model, n->cluster, &error);
   n->legal |= rule == RULE_NONE;
+  n->copies |= rule == RULE_NONE && plan_has_replicas(&plan);
   if (rule > n->rule) {
     n->rule = rule;
     n->plan = plan;
@@ -111,15 +113,14 @@ static char *explain_division(const Fixed *fixed, int gpus, int batch)
   if (all && product != gpus)
     return g_strdup_printf("%s take %" G_GINT64_FORMAT " GPUs, and there are %d", degrees, product, gpus);
   if (gpus % product != 0)
-    return g_strdup_printf("%d GPUs do not divide by %s", gpus, degrees);
+    return g_strdup_printf("%s does not divide %d GPUs", degrees, gpus);
   g_autofree char *parts = fixed_product(fixed, sequences, G_N_ELEMENTS(sequences), &product);
   if (batch % product != 0)
-    return g_strdup_printf("a global batch of %d sequences does not divide by %s", batch, parts);
+    return g_strdup_printf("%s does not divide the global batch of %d sequences", parts, batch);
   return NULL;
 }
 
-/* A rule's message in the names of --fix. */
-static char *in_short_names(const char *message)
+char *explain_rule(const char *message)
 {
   g_autoptr(GString) s = g_string_new(message + (g_str_has_prefix(message, "plan: ") ? strlen("plan: ") : 0));
 
@@ -180,9 +181,11 @@ char *explain_empty(const Model *model, const Cluster *cluster, const SearchOpti
   check_from(&n, 0, &plan, plan.gpus);
   if (n.legal || !n.message) {
     g_clear_error(&n.message);
+    if (n.legal && !n.copies && fixed->value[KEY_ZERO] > 0)
+      return g_strdup_printf("the %d GPUs leave dp 1, and ZeRO needs data parallelism", plan.gpus);
     return g_strdup("no rule forbids these values together, but the search tries no such plan");
   }
-  g_autofree char *rule = in_short_names(n.message->message), *with = chosen(&n);
+  g_autofree char *rule = explain_rule(n.message->message), *with = chosen(&n);
   g_clear_error(&n.message);
   return with ? g_strdup_printf("one with %s comes nearest, and breaks a rule: %s", with, rule) : g_steal_pointer(&rule);
 }

@@ -15,11 +15,11 @@
 #define ROWS_MOST 24     /* or at so many */
 
 static const AnswerColumn columns[] = {
-  { "lost", "lost", CELL_INT }, { "nodes", "nodes", CELL_INT }, { "more_lost", "more are", CELL_SHARE },
+  { "lost", "lost", CELL_INT }, { "nodes", "nodes", CELL_INT }, { "more_lost", "P(more lost)", CELL_SHARE },
   { "same_change", "same plan", CELL_PERCENT }, { "change", "best plan", CELL_PERCENT },
   { "iteration_s", "step", CELL_SECONDS }, { "global_batch_size", "batch", CELL_INT },
-  { "moved_s", "moved in", CELL_SECONDS }, { "spare_waits_change", "spare, wait", CELL_PERCENT },
-  { "spare_change", "spare, replan", CELL_PERCENT }, { "plan", "<plan", CELL_TEXT },
+  { "moved_s", "time to move states", CELL_SECONDS }, { "spare_waits_change", "that many spares: waiting", CELL_PERCENT },
+  { "spare_change", "that many spares: replanning", CELL_PERCENT }, { "plan", "<plan", CELL_TEXT },
 };
 
 /* A plan cut down to some nodes. */
@@ -175,14 +175,15 @@ static void say(GString *says, const Asked *q, const SearchResult *found)
 {
   double away = load_of(q, q->cluster->nodes), repair_s = q->operations->node_repair_s;
 
-  g_string_printf(says, "%s on %d nodes of %s, of which %.2g are away on average", q->model->name, q->cluster->nodes,
-                  q->cluster->name, away);
+  g_string_printf(says, "%s on %d nodes of %s.", q->model->name, q->cluster->nodes, q->cluster->name);
   if (away > 0) {
     g_autofree char *between = format_seconds(repair_s / away), *gone = format_seconds(repair_s);
-    g_string_append_printf(says, ": one breaks every %s and is away for %s", between, gone);
+    g_string_append_printf(says, " A node fails every %s and is away for %s, so %.2g of %d are away on average.",
+                           between, gone, away, q->cluster->nodes);
   }
-  g_string_append_printf(says, ". Columns say how many tokens a second are lost of the whole cluster's: the same plan "
-                               "has fewer replicas, the best one is another of the %u best of the whole cluster.",
+  g_string_append_printf(says, " The columns give the loss of tokens a second compared with the whole cluster: \"same "
+                               "plan\" is the recommended plan with fewer replicas, \"best plan\" the best of the %u plans "
+                               "that were tried.",
                          found->best->len);
 }
 
@@ -196,8 +197,8 @@ static void say_best(GString *says, const Asked *q, const Row *rows, int n)
     replan = replanned_rate(q, rows, n, i) > replanned_rate(q, rows, n, replan) ? i : replan;
   }
   double whole = rows[0].best.tokens_per_s;
-  g_string_append_printf(says, " Most tokens over a long time: %d spare if the job then waits (%.1f %% of the whole "
-                               "cluster's rate), %d if it is planned anew (%.1f %%).",
+  g_string_append_printf(says, " Over a long time a job that waits for nodes does best with %d spare (%.1f %% of the full "
+                               "rate), a job that is planned again with %d (%.1f %%).",
                          wait, 100 * waiting_rate(q, rows, wait) / whole, replan,
                          100 * replanned_rate(q, rows, n, replan) / whole);
 }

@@ -223,8 +223,9 @@ static Answer *fewest_gpus(const Asked *q)
     tried++;
     if (ask_fits(q->model, q->cluster, q->options, devices, TRY_LEAN | TRY_ALL, &likely) &&
         ask_best(q->model, q->cluster, q->options, devices, &found)) {
-      g_string_printf(a->says, "%s fits on %d GPUs and on no fewer%s.", q->model->name, devices,
-                      offload_is_settled(q->options) ? "" : " with all states on them (--space offload lets these go to the host)");
+      g_string_printf(a->says, "%s needs at least %d GPUs%s.", q->model->name, devices,
+                      offload_is_settled(q->options)
+                          ? "" : " if all states stay on them (--space offload allows states on the host)");
       add_plan(a, q, q->model, &found);
       return a;
     }
@@ -454,7 +455,8 @@ static Answer *largest_batch(const Asked *q)
         ask_either(q, q->model, o, 0, &likely, &best)) {
       g_string_printf(a->says,
                       "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
-                      "gradients are accumulated over micro-batches.%s", size,
+                      "gradients are accumulated over micro-batches. This is the plan of the largest micro-batch, not the "
+                      "fastest.%s", size,
                       size == batch ? " That is all of --global-batch: a larger one may show more." : "");
       add_plan(a, q, q->model, &best);
       return a;

@@ -22,7 +22,7 @@ char *refined_text(const Polished *p, const Result *best)
 {
   double before = best->metrics.iteration_s;
   g_autofree char *steps = steps_text(p->steps), *peak = format_bytes(p->metrics.peak_memory_bytes);
-  GString *s = g_string_new("Refined beyond the space: changes of the best plan, simulated one kind after another\n");
+  GString *s = g_string_new("Refinement: changes of the best plan that the search does not try, one kind after another\n");
 
   if (p->steps->len == 0) {
     g_string_append(s, p->halted ? "  none was tried before the stop\n" : "  no kind of change applies to it\n");
@@ -30,13 +30,13 @@ char *refined_text(const Polished *p, const Result *best)
   }
   g_string_append(s, steps);
   if (p->gained_s > 0)
-    g_string_append_printf(s, "From %.5g s to %.5g s, %.2f %% less, at a peak of %s.", before, p->metrics.iteration_s,
+    g_string_append_printf(s, "The step falls from %.5g s to %.5g s, by %.2f %%, at a peak of %s.", before, p->metrics.iteration_s,
                            100 * p->gained_s / before, peak);
   else
     g_string_append(s, "None of them gains.");
   if (p->halted)
     g_string_append(s, " Stopped before all were tried.");
-  g_string_append(s, " A local search: other changes may gain more.\n");
+  g_string_append(s, " This is a local search: other changes may gain more.\n");
   return g_string_free(s, FALSE);
 }
 

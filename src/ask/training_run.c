@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cost/offload.h"
 #include "op/op.h"
+#include "report/training.h"
 
 #include <math.h>
 
@@ -224,13 +225,13 @@ static const Quantity failed[FAILURE_COUNT] = {
 
 /* Shares of the time. */
 static const Quantity spent[SPENT_COUNT] = {
-  [SPENT_STEPS] = { "steps_share", "steps as on a quiet cluster", shown_share },
-  [SPENT_SLOW] = { "slow_share", "  slow devices and links", shown_share },
-  [SPENT_COPIES] = { "copies_share", "copying checkpoints", shown_share },
-  [SPENT_LOST] = { "lost_share", "steps lost and made again", shown_share },
-  [SPENT_RESTARTS] = { "restarts_share", "noticing and restarting", shown_share },
-  [SPENT_WAITING] = { "waiting_share", "waiting for nodes", shown_share },
-  [SPENT_PLANNED] = { "planned_share", "planned stops", shown_share },
+  [SPENT_STEPS] = { "steps_share", "time in steps at full speed", shown_share },
+  [SPENT_SLOW] = { "slow_share", "  lost to slow devices and links", shown_share },
+  [SPENT_COPIES] = { "copies_share", "time copying checkpoints", shown_share },
+  [SPENT_LOST] = { "lost_share", "time in steps lost and repeated", shown_share },
+  [SPENT_RESTARTS] = { "restarts_share", "time detecting and restarting", shown_share },
+  [SPENT_WAITING] = { "waiting_share", "time waiting for nodes", shown_share },
+  [SPENT_PLANNED] = { "planned_share", "time in planned stops", shown_share },
 };
 
 /* With what eight of ten runs have, if that is known. */
@@ -313,21 +314,21 @@ static void say(GString *says, const Run *r)
   g_autofree char *whole = shown_amount(s->mean.total_s / DAY);
   g_autofree char *tokens = format_count(r->tokens), *steps = format_integer((gint64)r->campaign.steps);
 
-  g_string_append_printf(says, "%s on %s tokens with %d devices of %s: %s steps of %s. %s days, of which %.1f %% go "
-                               "into steps that last.\n", r->model->name, tokens, r->result.layout.mesh.ranks,
+  g_string_append_printf(says, "%s on %s tokens with %d devices of %s: %s steps of %s. %s days, %.1f %% of them in steps "
+                               "that are not lost to failures.\n", r->model->name, tokens, r->result.layout.mesh.ranks,
                          r->cluster->name, steps, step, whole,
                          100 * run_goodput(r));
   g_string_append_printf(says, "plan: %s\n", label);
-  g_string_append_printf(says, "A device causes a stop every %.0f hours (%.0f to %.0f), %.0f minutes pass until steps "
-                               "run again, checkpoints are %s beside the steps; --operations says otherwise.\n",
+  g_string_append_printf(says, "Assumed: one failure per %.0f GPU-hours (%.0f to %.0f), %.0f minutes to restart, "
+                               "checkpoints %s while steps run. Change these with --operations.\n",
                          o->failure_device_s / HOUR, o->failure_device_low_s / HOUR, o->failure_device_high_s / HOUR,
                          (o->detect_s + o->restart_s) / 60,
                          o->neighbour_checkpoints ? "sent to other nodes' memory" : "written");
   if (o->spares >= 0)
-    g_string_append_printf(says, "%d nodes are spare and paid for too; %.0f %% of the stops take a node away, for %.0f "
+    g_string_append_printf(says, "%d nodes are spare and paid for too; %.0f %% of the failures take a node away, for %.0f "
                                  "hours.\n", o->spares, 100 * o->node_share, o->node_repair_s / HOUR);
   if (r->cluster->usd_per_device_hour <= 0)
-    g_string_append(says, "The cluster has no price: --price gives one.\n");
+    g_string_append(says, "Cost: " TRAINING_NO_PRICE ".\n");
 }
 
 Answer *answer_training(const Asked *q)

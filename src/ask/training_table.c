@@ -19,8 +19,8 @@ static const AnswerColumn count_columns[] = {
 };
 
 static const AnswerColumn varied_columns[] = {
-  { "number", "<number", CELL_TEXT }, RUN_COLUMNS, { "days_change", "days", CELL_PERCENT },
-  { "usd_change", "USD", CELL_PERCENT }, { "plan", "<plan", CELL_TEXT },
+  { "number", "<number", CELL_TEXT }, RUN_COLUMNS, { "days_change", "days, change", CELL_PERCENT },
+  { "usd_change", "USD, change", CELL_PERCENT }, { "plan", "<plan", CELL_TEXT },
 };
 
 static double known(double value)
@@ -81,10 +81,10 @@ static void say_least(GString *says, const Asked *q, const GPtrArray *runs)
       best = r;
   }
   if (!best && q->deadline_s > 0)
-    g_string_append_printf(says, " None ends in %.4g days nine times of ten.", q->deadline_s / DAY);
+    g_string_append_printf(says, " None ends within %.4g days with a probability of 90 %%.", q->deadline_s / DAY);
   else if (best && q->deadline_s > 0)
-    g_string_append_printf(says, " In %.4g days, nine times of ten: %d GPUs %s.", q->deadline_s / DAY,
-                           best->result.layout.mesh.ranks, what);
+    g_string_append_printf(says, " Of those that end within %.4g days with a probability of 90 %%, %d GPUs %s.",
+                           q->deadline_s / DAY, best->result.layout.mesh.ranks, what);
   else if (best && objective != &objectives[0])
     g_string_append_printf(says, " %d GPUs %s.", best->result.layout.mesh.ranks, what);
 }
@@ -108,14 +108,26 @@ static Run *run_varied(const Asked *q, const Varied *v, const Run *first)
   return NULL;
 }
 
+/* Leaves out dollars where there is no price. */
+static gboolean hide_unpriced(Answer *a, const Asked *q)
+{
+  gboolean unpriced = q->cluster->usd_per_device_hour <= 0;
+
+  if (unpriced) {
+    answer_hide(a, "usd");
+    answer_hide(a, "usd_change");
+  }
+  return unpriced;
+}
+
 Answer *answer_training_counts(const Asked *q)
 {
   Answer *a = answer_new(count_columns, G_N_ELEMENTS(count_columns));
   g_autoptr(GPtrArray) runs = g_ptr_array_new_with_free_func(run_free);
   g_autofree char *tokens = format_count(q->tokens);
 
-  g_string_printf(a->says, "%s on %s tokens, on each number of GPUs; of those on the front no other is sooner and "
-                           "cheaper.", q->model->name, tokens);
+  g_string_printf(a->says, "%s on %s tokens, for each number of GPUs. Rows with front = yes: no other number of GPUs is both "
+                           "faster and cheaper%s.", q->model->name, tokens, hide_unpriced(a, q) ? " (by GPU-hours, as there is no price)" : "");
   for (int gpus = q->from; gpus <= q->cluster->devices && !stop_asked(q->options->stop); gpus *= 2) {
     Run *r = run_on(q, q->cluster, gpus);
     if (r)
@@ -162,6 +174,7 @@ Answer *answer_training_varied(const Asked *q)
     g_string_append(a->says, " As it is it fits no plan, or does not end.");
     return a;
   }
+  hide_unpriced(a, q);
   g_ptr_array_add(runs, first);
   add_varied(a, "as it is", first, first);
   for (guint i = 0; i < q->vary->len && !stop_asked(q->options->stop); i++) {

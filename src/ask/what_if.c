@@ -9,7 +9,7 @@
 /* ---- sensitivity ---- */
 
 typedef struct {
-  const char *title;
+  const char *title, *behind; /* behind the tier's name; NULL = the name stands first */
   void (*scale)(Cluster *cluster, int tier, double factor);
   gboolean of_tier;
   gboolean costs; /* steps take longer with more of it */
@@ -66,14 +66,14 @@ static void scale_slowdown(Cluster *c, int tier, double f)
 }
 
 static const Knob knobs[] = {
-  { "matrix FLOP/s", scale_math },
-  { "sustained share of them", scale_sustained },
-  { "memory bandwidth", scale_memory_rate },
-  { "memory size", scale_memory, .room = TRUE },
-  { "kernel launch time", scale_launches, .costs = TRUE },
-  { "bandwidth", cluster_scale_tier, .of_tier = TRUE },
-  { "latency", scale_latency, .of_tier = TRUE, .costs = TRUE },
-  { "slowdown of kernels beside", scale_slowdown, .of_tier = TRUE, .costs = TRUE },
+  { "matrix FLOP/s", NULL, scale_math },
+  { "sustained share of matrix FLOP/s", NULL, scale_sustained },
+  { "memory bandwidth", NULL, scale_memory_rate },
+  { "memory size", NULL, scale_memory, .room = TRUE },
+  { "kernel launch time", NULL, scale_launches, .costs = TRUE },
+  { "bandwidth", NULL, cluster_scale_tier, .of_tier = TRUE },
+  { "latency", NULL, scale_latency, .of_tier = TRUE, .costs = TRUE },
+  { "slowdown of kernels beside", "collectives", scale_slowdown, .of_tier = TRUE, .costs = TRUE },
 };
 
 /* What each number is multiplied by. */
@@ -83,12 +83,12 @@ enum { MINUS, PLUS, DOUBLE, FACTORS };
 
 static const AnswerColumn sensitivity_columns[] = {
   { "number", "<number", CELL_TEXT },
-  { "step_change_minus", "step at -10 %", CELL_PERCENT }, { "step_change_plus", "at +10 %", CELL_PERCENT },
+  { "step_change_minus", "same plan at -10 %", CELL_PERCENT }, { "step_change_plus", "at +10 %", CELL_PERCENT },
   { "step_change_double", "doubled", CELL_PERCENT },
   { "best_change_minus", "best plan at -10 %", CELL_PERCENT }, { "best_change_plus", "at +10 %", CELL_PERCENT },
   { "best_change_double", "doubled", CELL_PERCENT },
   { "plan_minus", NULL, CELL_TEXT }, { "plan_plus", NULL, CELL_TEXT }, { "plan_double", NULL, CELL_TEXT },
-  { NULL, "<another plan wins", CELL_TEXT },
+  { NULL, "<best plan changes", CELL_TEXT },
 };
 
 /* What one number does at each factor: shares of the step. */
@@ -191,13 +191,20 @@ static gboolean same_cluster(const Cluster *a, const Cluster *b)
   return memcmp(a, b, sizeof *a) == 0;
 }
 
+static char *effect_title(const Cluster *c, const Knob *knob, int tier)
+{
+  if (!knob->of_tier)
+    return g_strdup(knob->title);
+  return knob->behind ? g_strdup_printf("%s %s %s", knob->title, c->tiers[tier].name, knob->behind)
+                      : g_strdup_printf("%s %s", c->tiers[tier].name, knob->title);
+}
+
 /* Twice as much is searched before a little more, which it bounds, unless both are at a limit. A plan whose split of
  * layers other rates do not make may be better there than all that the space has. */
 static Effect effect_of(const Asked *q, const Found *best, const Known *known, const Knob *knob, int tier)
 {
   double step = best->metrics.iteration_s;
-  const char *name = knob->title;
-  Effect e = { .title = knob->of_tier ? g_strdup_printf("%s %s", q->cluster->tiers[tier].name, name) : g_strdup(name) };
+  Effect e = { .title = effect_title(q->cluster, knob, tier) };
   g_autofree char *label = plan_label(&best->plan);
   g_autoptr(GArray) twice = NULL;
   Cluster clusters[FACTORS];
@@ -273,7 +280,7 @@ static void say_slot(GString *s, const Cluster *c)
   double slot = device_slot_bytes_per_s(&c->device);
 
   if (c->network_tier >= 0 && factors[DOUBLE] * c->tiers[c->network_tier].bytes_per_s > slot)
-    g_string_append_printf(s, " A network gives a GPU no more than its slot's %.3g GB/s.", slot / 1e9);
+    g_string_append_printf(s, " The network cannot exceed the GPU's slot, %.3g GB/s.", slot / 1e9);
 }
 
 /* Effects of all numbers; a stop leaves those before it. */
@@ -295,9 +302,9 @@ static void say_strongest(GString *s, const GArray *effects)
   const Effect *more = strongest(effects, PLUS), *twice = strongest(effects, DOUBLE);
 
   if (more)
-    g_string_append_printf(s, " 10 %% more gain most in %s: %.1f %%.", more->title, -100 * more->best[PLUS]);
+    g_string_append_printf(s, " The largest gain of +10 %%: %s, %.1f %%.", more->title, -100 * more->best[PLUS]);
   if (twice)
-    g_string_append_printf(s, " Twice as much gains most in %s: %.1f %%.", twice->title, -100 * twice->best[DOUBLE]);
+    g_string_append_printf(s, " The largest gain of doubling: %s, %.1f %%.", twice->title, -100 * twice->best[DOUBLE]);
 }
 
 Answer *answer_sensitivity(const Asked *q)
@@ -326,8 +333,8 @@ Answer *answer_sensitivity(const Asked *q)
   const Result r = ask_result(q, q->model, &best);
   g_autofree char *label = plan_label(&best.plan), *step = result_step_text(&r);
   g_string_printf(a->says,
-                  "Of %s, %s a step: the change of its step, and of the best plan's, when one number changes.",
-                  label, step);
+                  "How the step of the best plan (%s, %s) changes when one number of the hardware changes: of the same plan, and "
+                  "of the plan that is best then.", label, step);
   if (stop_heard(options.stop))
     g_string_append_printf(a->says, " Stopped: %u numbers were changed, and the plan may not be the best.",
                            effects->len);
@@ -345,7 +352,7 @@ enum { SCALING_KIND, SCALING_GPUS, SCALING_RATE = 8 }; /* columns that are drawn
 static const AnswerColumn scaling_columns[] = {
   { "scaling", "<scaling", CELL_TEXT }, { "gpus", "GPUs", CELL_INT }, { "global_batch_size", "batch", CELL_INT },
   { "iteration_s", "step", CELL_SECONDS }, INTERVAL_COLUMNS, FIT_COLUMN, { "tokens_per_s", "tokens/s", CELL_REAL },
-  { "tokens_per_s_per_gpu", "tokens/s/GPU", CELL_REAL }, { "efficiency", "per GPU against the first", CELL_PERCENT },
+  { "tokens_per_s_per_gpu", "tokens/s/GPU", CELL_REAL }, { "efficiency", "tokens/s/GPU, change", CELL_PERCENT },
   { "plan", "<plan", CELL_TEXT },
 };
 
@@ -390,7 +397,7 @@ Answer *answer_scaling(const Asked *q)
   answer_draw(a, SCALING_KIND, SCALING_GPUS, SCALING_RATE);
   g_string_printf(a->says,
                   "The best plan on 1 to 16 times %d GPUs: strong scaling keeps the global batch, weak scaling keeps "
-                  "the batch of a GPU.", q->cluster->devices);
+                  "the batch of a GPU. Changes are against %d GPUs.", q->cluster->devices, q->cluster->devices);
   for (int weak = 0; weak < 2; weak++) {
     double first = NAN;
     for (int factor = 1; factor <= 16 && !stop_asked(q->options->stop); factor *= 2) {

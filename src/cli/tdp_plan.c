@@ -93,7 +93,7 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
                 stopped ? " before the stop" : "");
     return FALSE;
   }
-  const char *title = p->question ? p->question->title : p->second ? "Plans that no other beats" : "Numbers of GPUs";
+  const char *title = p->question ? p->question->title : p->second ? "The Pareto front" : "Numbers of GPUs";
   if (o->report && !plan_report_asked(a, title, p->model->name, p->cluster, o->report, error))
     return FALSE;
   if (!o->plots || drawn_asked(o->plots))
@@ -114,7 +114,9 @@ static gboolean why_not(Planning *p, const PlanOptions *o, GError **error)
     return TRUE;
   }
   g_autofree char *counts = explain_counts(p->asked);
-  say("%s\n%s", p->why, counts);
+  say("%s", p->why);
+  if (p->asked->space > 0)
+    say("\n%s", counts);
   return TRUE;
 }
 

@@ -55,6 +55,15 @@ void answer_draw(Answer *a, int series, int x, int y)
   a->drawn.y = y;
 }
 
+void answer_hide(Answer *a, const char *key)
+{
+  if (!a->owned)
+    a->columns = a->owned = g_memdup2(a->columns, a->n_columns * sizeof *a->columns);
+  for (int c = 0; c < a->n_columns; c++)
+    if (g_strcmp0(a->columns[c].key, key) == 0)
+      a->owned[c].title = NULL;
+}
+
 int answer_rows(const Answer *a)
 {
   return a->cells->len / a->n_columns;

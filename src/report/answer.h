@@ -38,6 +38,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Answer, answer_free)
 void answer_add(Answer *answer, double value);
 void answer_add_text(Answer *answer, const char *text);
 void answer_draw(Answer *answer, int series, int x, int y);
+void answer_hide(Answer *answer, const char *key); /* people do not see that column */
 int answer_rows(const Answer *answer);
 double answer_value(const Answer *answer, int row, int column); /* of a number */
 const char *answer_label(const Answer *answer, int row, int column); /* of a text */

@@ -32,7 +32,7 @@ char *training_text(const Result *r, double tokens)
   if (t.usd > 0)
     g_string_append_printf(s, ", %s USD at %g a GPU-hour", usd, r->cluster->usd_per_device_hour);
   else
-    g_string_append(s, " (the cluster has no price: --price gives one)");
+    g_string_append(s, " (" TRAINING_NO_PRICE ")");
   if (t.joules > 0)
     g_string_append_printf(s, ", %.1f MWh at %.0f W a GPU", t.joules / 3.6e9, cluster_power_w(r->cluster));
   g_string_append(s, ".\n");

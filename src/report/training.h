@@ -15,4 +15,7 @@ Training training_of(const Layout *layout, const Cluster *cluster, double step_s
 char *training_text(const Result *result, double tokens);
 void training_write(const Result *result, double tokens, JsonWriter *writer); /* as the object "training" */
 
+/* What is said where there is no price. */
+#define TRAINING_NO_PRICE "no price is known for this cluster; give one with --price"
+
 #endif
