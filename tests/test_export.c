@@ -323,8 +323,14 @@ START_TEST(lossy_export_is_refused)
   g_autofree char *text = exported(&c, "deepspeed", NULL);
   g_autofree char *written = NULL;
   g_autofree char *message = g_strconcat(
-    path, ": deepspeed cannot express all of the plan (7 losses; --allow-lossy writes the rest): "
-          "pipeline_schedule: interleaved: not in DeepSpeed 0.19.6, written as 1f1b", NULL);
+    path, ": deepspeed cannot express 7 settings of the plan (--allow-lossy writes the file all the same): "
+          "pipeline_schedule: interleaved: not in DeepSpeed 0.19.6, written as 1f1b; "
+          "virtual_pipeline_model_parallel_size: 2: goes with interleaved, written as 1; "
+          "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false; "
+          "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none; "
+          "overlap: pipeline: true: DeepSpeed 0.19.6 has no switch for it; "
+          "overlap: tensor: true: DeepSpeed 0.19.6 has no switch for it; "
+          "overlap: gradients: true: DeepSpeed overlaps them under ZeRO and without a pipeline, written as false", NULL);
 
   ck_assert(!export_write(deepspeed, c.model, c.cluster, &c.plan, path, FALSE, &error));
   test_error(&error, TDP_ERROR_INFEASIBLE, message);

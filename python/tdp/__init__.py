@@ -105,7 +105,7 @@ def plan(model: Source, cluster: Source, **question: Any) -> dict[str, Any]:
     >>> plan("llama-2-7b", "dgx", gpus=8, fix="tp=3")
     Traceback (most recent call last):
     ...
-    tdp.Infeasible: --fix leaves no plan: no split of 8 GPUs has these values
+    tdp.Infeasible: --fix leaves no plan: tp 3 does not divide 8 GPUs
     """
     return _ask(_library.tdp_plan, {"model": model, "cluster": cluster, **question})
 

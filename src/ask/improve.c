@@ -9,8 +9,8 @@
 
 static const AnswerColumn columns[] = {
   { "change", "<change", CELL_TEXT },        { "iteration_s", "step", CELL_SECONDS },
-  { "against_own", "against it", CELL_PERCENT }, { "peak_memory_bytes", "memory", CELL_BYTES },
-  { NULL, "<of a device's", CELL_TEXT },     { "fit_probability", "fits", CELL_SHARE },
+  { "against_own", "against your plan", CELL_PERCENT }, { "peak_memory_bytes", "memory", CELL_BYTES },
+  { NULL, "<of a device's", CELL_TEXT },     { "fit_probability", "P(fits)", CELL_SHARE },
 };
 
 static Result result_for(const Improvement *m, const Plan *plan, const Metrics *metrics)
@@ -114,7 +114,7 @@ static void append_near(const Improvement *m, GString *text)
   g_autoptr(Answer) few = table_of(m, m->near->path, NEARBY_CHANGES);
 
   if (m->near->changes->len == 0)
-    g_string_append_printf(text, "\nNo single change %s%s.\n", m->near->fits ? "gains" : "makes it run",
+    g_string_append_printf(text, "\nNo single change %s%s.\n", m->near->fits ? "makes the plan faster" : "makes it run",
                            m->found->halted ? ", of those tried before the stop" : "");
   else
     append_answer(text, m->near->fits ? "One change" : "One change that makes it run", alone);

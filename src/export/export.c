@@ -469,9 +469,12 @@ gboolean export_write(const Exporter *exporter, const Model *model, const Cluste
   if (!text)
     return FALSE;
   if (losses->len > 0 && !allow_lossy) {
+    g_ptr_array_add(losses, NULL);
+    g_autofree char *all = g_strjoinv("; ", (char **)losses->pdata);
+    int n = (int)losses->len - 1;
     g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE,
-                "%s: %s cannot express all of the plan (%d loss%s; --allow-lossy writes the rest): %s", path,
-                exporter->name, (int)losses->len, losses->len == 1 ? "" : "es", (const char *)losses->pdata[0]);
+                "%s: %s cannot express %d setting%s of the plan (--allow-lossy writes the file all the same): %s", path,
+                exporter->name, n, n == 1 ? "" : "s", all);
     return FALSE;
   }
   return files_write(path, text, strlen(text), error);
