@@ -238,15 +238,9 @@ START_TEST(explanation_by_hand)
 
   ck_assert_ptr_nonnull(strstr(text, "Stage 0 computes longest, 24.0 s, 0.0 % more than the mean stage; stage 0 "
                                      "least, 24.0 s.\n"));
-<<<<<<< HEAD
-  ck_assert_ptr_nonnull(strstr(text, "Stages idle 27.3 % of the pipeline phase; with equal stages and free transfers "
-                                     "1f1b would idle 27.3 %.\n"));
-  ck_assert_ptr_nonnull(strstr(text, "Stage 0 is the fullest one with 40.0 GiB, of which activations 40.0 GiB; "));
-=======
   ck_assert_ptr_nonnull(strstr(text, "Stages idle 27.3 % of the pipeline phase; with equal stages and no transfer time "
                                      "the schedule 1f1b would idle 27.3 %.\n"));
-  ck_assert_ptr_nonnull(strstr(text, "Stage 0 is the fullest with 40.0 GiB, of which activations 40.0 GiB; "));
->>>>>>> 2b658fa5 (explain: say where time goes and what limits in the field's words)
+  ck_assert_ptr_nonnull(strstr(text, "Stage 0 is the fullest stage with 40.0 GiB, of which activations 40.0 GiB; "));
   run_clear(&r);
 }
 END_TEST

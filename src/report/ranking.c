@@ -252,9 +252,7 @@ static void say_memory(GString *s, const Result *r)
   g_autofree char *left = format_bytes(ABS(room)), *all = format_bytes(m->capacity_bytes);
   g_string_append_printf(s, "Stage %d is %s with %s, of which %s %s; ", m->peak_row, result_peak_text(r), peak,
                          memory_part_names[largest], bytes);
-  g_string_append_printf(s, room >= 0 ? "%s of the usable %s are free.
-" : "%s are missing, as %s are usable.
-", left, all);
+  g_string_append_printf(s, room >= 0 ? "%s of the usable %s are free.\n" : "%s are missing, as %s are usable.\n", left, all);
 }
 
 char *report_explain(const Result *result, const Trace *trace)
