@@ -63,6 +63,8 @@ static gboolean read_chain(const char *name, int depth, Parsed *out, GError **er
   g_autoptr(JsonDoc) doc = path ? json_load(path, error) : NULL;
   const cJSON *like = doc ? json_get(json_root(doc), "like") : NULL;
 
+  if (like && !cJSON_IsString(like))
+    return json_error(doc, like, error, "a string");
   if (!doc || (like && depth < LIKE_MAX && !read_chain(like->valuestring, depth + 1, out, error)))
     return FALSE;
   const cJSON *object = json_get_object(doc, json_root(doc), "unstated", !like, error);
