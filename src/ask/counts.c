@@ -7,7 +7,8 @@
 #include <math.h>
 
 #define COUNT_COLUMNS { "gpus", "GPUs", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, INTERVAL_COLUMNS, \
-                      { "value", "objective", CELL_REAL }, { "objective", NULL, CELL_TEXT }, { "peak_memory_bytes", "memory", CELL_BYTES }, FIT_COLUMN
+                      { "value", "objective", CELL_REAL }, { "objective", NULL, CELL_TEXT }, \
+                      { "peak_memory_bytes", "memory", CELL_BYTES }, FIT_COLUMN
 
 static const AnswerColumn count_columns[] = { COUNT_COLUMNS, { "plan", "<plan", CELL_TEXT } };
 

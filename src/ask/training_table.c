@@ -127,7 +127,8 @@ Answer *answer_training_counts(const Asked *q)
   g_autofree char *tokens = format_count(q->tokens);
 
   g_string_printf(a->says, "%s on %s tokens, for each number of GPUs. Rows with front = yes: no other number of GPUs is both "
-                           "faster and cheaper%s.", q->model->name, tokens, hide_unpriced(a, q) ? " (by GPU-hours, as there is no price)" : "");
+                           "faster and cheaper%s.", q->model->name, tokens,
+                  hide_unpriced(a, q) ? " (by GPU-hours, as there is no price)" : "");
   for (int gpus = q->from; gpus <= q->cluster->devices && !stop_asked(q->options->stop); gpus *= 2) {
     Run *r = run_on(q, q->cluster, gpus);
     if (r)

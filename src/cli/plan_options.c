@@ -227,7 +227,8 @@ static const GOptionEntry options[] = {
     "time (default) or days, tokens-per-gpu, memory, gpu-hours, money or cost, energy or carbon", "NAME" },
   { "gpus-from", 0, 0, G_OPTION_ARG_STRING, INTO(counts[COUNT_GPUS_FROM]),
     "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
-  { "pareto", 0, 0, G_OPTION_ARG_STRING, INTO(pareto), "The Pareto front: plans that no other beats in both objectives", "NAME,NAME" },
+  { "pareto", 0, 0, G_OPTION_ARG_STRING, INTO(pareto),
+    "The Pareto front: plans that no other beats in both objectives", "NAME,NAME" },
   { "question", 0, 0, G_OPTION_ARG_STRING, INTO(question),
     "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity, scaling, jitter, lost-nodes or "
     "training", "NAME" },

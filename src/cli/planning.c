@@ -196,7 +196,8 @@ static gboolean search_on_host(Planning *p, const SearchOptions *options)
   p->watch.certificate = none ? certificate : p->watch.certificate;
   if (none)
     return FALSE;
-  planning_note(p, g_strdup("no plan fits on the GPUs alone, so these plans keep states or activations in host memory or on NVMe"));
+  planning_note(p, g_strdup("no plan fits on the GPUs alone, so these plans keep states or activations in host memory or "
+                            "on NVMe"));
   g_clear_pointer(&p->found, search_result_free);
   p->found = g_steal_pointer(&found);
   p->widened = SPACE_OFFLOAD;

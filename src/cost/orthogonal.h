@@ -6,7 +6,8 @@
  * (Jordan et al. 2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982). A step on m x n,
  * m <= n, is three products: A = X X^T, B = b A + c A A, X = a X + B X, of 4 m^2 n + 2 m^3 FLOPs. Queries, keys and
  * values are matrices of their own (Megatron Core's muon_split_qkv, on by default; elsewhere they are layers of their
- * own), and so are gate and up but in Megatron (Framework.fused_weights).
+ * own), and so are gate and up but in Megatron (Framework.fused_weights). Models whose own code has one matrix for
+ * these outside Megatron, too (GPT-2, BLOOM, Falcon, GPT-NeoX, Phi-3), are not told apart.
  *
  * Tensor-parallel ranks that share a matrix (Megatron Core's --muon-tp-mode): blockwise, each takes its block
  * for a matrix; duplicated, the matrix is gathered in fp32 and each does all of it (newton_schulz_tp of NVIDIA's

@@ -55,8 +55,8 @@ static void end_process(void *data, int code)
 
 ControlOptions control_options_default(const Launch *launch)
 {
-  return (ControlOptions) { .launch = *launch, .meet_s = 8, .silence_s = 4, .report_s = 60, .phase = no_phase, .progress = no_count,
-                            .waits = no_count, .last_words = print_line, .end = end_process };
+  return (ControlOptions) { .launch = *launch, .meet_s = 8, .silence_s = 4, .report_s = 60, .phase = no_phase,
+                            .progress = no_count, .waits = no_count, .last_words = print_line, .end = end_process };
 }
 
 void control_note(Control *c, const char *format, ...)

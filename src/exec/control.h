@@ -12,8 +12,9 @@
  * Ending means: each process says by the `last_words` function, called once from the watching thread, a line that names
  * the rank, what it was doing and the reason, and ends itself by the `end` function, which must not return. `reports` is
  * TRUE on one rank: rank 0, or rank 1 where that is gone. Rank 0 tells all others that it ends, and to end behind its last
- * words, for which they wait up to `report_s`: a launcher ends the ranks that are left once one has ended. No process ends
- * another.
+ * words, for which they wait up to `report_s` (a minute: a report of many ranks is written in seconds, and a rank 0
+ * that is stopped meanwhile is no worse than one that hangs): a launcher ends the ranks that are left once one has ended.
+ * No process ends another.
  *
  * Where ranks meet. MPI's own ranks (Launch.mpi) hear from rank 0, over MPI, its address and the run's key. Others
  * meet at Launch.address, and the key is made of TDP_RUN_SECRET, or of what the file TDP_RUN_SECRET_FILE says. Rank 0

@@ -83,7 +83,8 @@ static gboolean check_dispatch(const Subject *s, GError **error)
                          "for %s", expert_dispatch_names[p->dispatch], cluster->device.name);
   if (p->dispatch == DISPATCH_FLEX && f->flex_node > 0 && !deepep_runs(ranks, f->flex_node, cluster->devices_per_node))
     return broken(error, "moe_token_dispatcher_type: \"flex\": expected experts over 2, 4 or %d ranks of a node, or 2, 3, "
-                         "4, 6, 8, 12, 16, 18 or 20 nodes of %d, as DeepEP's kernels are made for; they are over %d ranks, %d a node",
+                         "4, 6, 8, 12, 16, 18 or 20 nodes of %d, as DeepEP's kernels are made for; they are over %d ranks, "
+                         "%d a node",
                   f->flex_node, f->flex_node, ranks, MIN(ranks, cluster->devices_per_node));
   if (p->dispatch == DISPATCH_HYBRID && !hybrid_runs(cluster, ranks))
     return broken(error, "moe_token_dispatcher_type: \"hybridep\": expected experts over as many ranks of each NVLink "

@@ -132,7 +132,8 @@ typedef struct {
   gboolean paged_stash;       /* rows that HybridEP sends are kept in pages whose use only the device knows: with
                                  experts, too, a step can be one CUDA graph (moe_paged_stash) */
   guint stash_recipes;        /* of these steps, where devices scale blocks: bit i is Fp8Recipe i; and 16-bit formats */
-  gboolean stash_elsewhere;   /* 16-bit formats on other devices, too */
+  gboolean stash_elsewhere;   /* 16-bit formats on other devices, too: Hopper's, as no kernels of HybridEP are known for
+                                 older ones */
   gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */

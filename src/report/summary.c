@@ -222,7 +222,8 @@ char *report_summary(const Result *r)
   GString *text = g_string_new(NULL);
 
   append_table(text, speed_table(r), 0);
-  g_string_append_printf(text, "\ntime of stage %d, the critical stage (communication: only the exposed part)\n", m->critical_row);
+  g_string_append_printf(text, "\ntime of stage %d, the critical stage (communication: only the exposed part)\n",
+                         m->critical_row);
   append_table(text, time_table(m), 2);
   g_string_append_printf(text, "\nmemory of stage %d, %s: %s\n", m->peak_row, result_peak_text(r), fit);
   append_table(text, memory_table(r), 2);

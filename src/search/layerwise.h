@@ -15,8 +15,10 @@
  * plan: times are of a whole step, micro-batches times passes, with the optimizer
  * and what data-parallel communication adds: alone all of it, beside passes what
  * they are slowed by while it runs, and what is left of it behind them; memory is
- * states and the activations in flight. It leaves out the order of tasks. layerwise_step_s() puts the stages of a pipeline together:
- * (micro-batches - 1) x slowest + sum of all, and what ends a step of the slowest.
+ * states and the activations in flight. It leaves out the order of tasks, and of
+ * Muon the gathers of buckets and the matrices that the ends of parts cut.
+ * layerwise_step_s() puts the stages of a pipeline together: (micro-batches - 1) x
+ * slowest + sum of all, and what ends a step of the slowest.
  * The plan that says the choices (layerwise_append) is then simulated.
  */
 #ifndef TDP_SEARCH_LAYERWISE_H
