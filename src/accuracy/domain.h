@@ -24,7 +24,8 @@ void domain_add(Domain *domain, const RunKind *kind);
 int domain_runs(const Domain *domain, KindName name, const char *value);
 
 /* What of the kind is beyond the runs, as "schedule zb-v (no published run), 16384 GPUs (6144 at most in published
- * runs), MFU without masked work 65.5 % (56.7 % at most in 54 published runs of megatron in bf16 on a100-sxm4-80gb)"; NULL = nothing. Newly allocated. */
+ * runs), MFU without masked work 65.5 % (56.7 % at most in 54 published runs of megatron in bf16 on a100-sxm4-80gb)";
+ * NULL = nothing. Newly allocated. */
 char *domain_outside(const Domain *domain, const RunKind *kind);
 
 /* The keys `names`, `sizes` and `mfu` of an open object; files without the last know no limit of MFU. */
