@@ -6,6 +6,8 @@ static const CaseFamily families[] = {
   /* nanotron's scaling_benchmarks.py ties embeddings where ffn_hidden is below 10,000 */
   { "nanotron Llama 1.34B", 0, "rmsnorm", "rope", FALSE, TRUE, FALSE, NULL },
   { "nanotron Llama 3.57B", 0, "rmsnorm", "rope", FALSE, TRUE, FALSE, NULL },
+  /* VocabularyParallelism, pretrain_gpt.sh: --untie-embeddings-and-output-weights */
+  { "GPT 4B v", 0, "layernorm", "learned", TRUE, FALSE, TRUE, NULL },
   /* tokenizers of the released weights */
   { "Llama-3", 128256, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL },
   { "Llama-2", 32000, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL },
