@@ -560,7 +560,32 @@ START_TEST(rows_beside)
 }
 END_TEST
 
-TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, agreeing_keys, learned_positions,
+/* Rotary positions: one kernel, one an arithmetic step, or a cast, a product of complex numbers and a cast back. */
+START_TEST(turned_pairs)
+{
+  static const struct {
+    const char *framework;
+    double bytes; /* of a value of queries and keys */
+  } made[] = { { "megatron-core", 2 + 2 }, { "deepspeed", 8 * 2 }, { "torchtitan", 2 + 4 + 4 + 4 + 4 + 2 },
+               { "torchtitan-2024-eager", 20 }, { "kempnerforge-2026", 4 }, { "automodel-2025", 4 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(made); i++) {
+    Planned f;
+    planned_init(&f, parsed("{\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":96,"
+                            "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                            "\"vocab_size\":128,\"max_position_embeddings\":128}"),
+                 fixture_cluster("dgx-h100", 1), made[i].framework);
+    planned_spread(&f, 1);
+    f.plan.seq = 128;
+    planned_build(&f);
+    for (int back = 0; back < 2; back++)
+      ck_assert_double_eq(moved(&f, 1, "rotary", back), made[i].bytes * 128 * (4 + 2) * 16);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+TEST_MAIN("kinds", counted, turned_pairs, worked, divided, native_keys, refused_keys, agreeing_keys, learned_positions,
           longest_plans, strides, shared_keys, own_tables,
           blocks_of_encoders, unlike_stacks, sides, gates, kept,
           channels, rows_beside)

@@ -91,6 +91,7 @@ static const JsonField fields[] = {
   { "fused_rms_norm", JSON_BOOL, FIELD(fused_rms_norm) },
   { "compiled_norms", JSON_BOOL, FIELD(compiled_norms) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
+  { "complex_rope", JSON_BOOL, FIELD(complex_rope) },
   { "separate_bias", JSON_BOOL, FIELD(separate_bias) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "whole_vocabulary", JSON_BOOL, FIELD(whole_vocabulary) },
@@ -174,6 +175,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
+                                             "complex_rope",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

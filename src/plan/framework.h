@@ -144,6 +144,8 @@ typedef struct {
   gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean compiled_norms;    /* which torch.compile makes */
   gboolean fused_rope;
+  gboolean complex_rope;      /* rotary positions are products of complex numbers in fp32, which torch.compile leaves to
+                                 kernels of their own; then fused_rope says nothing */
   gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean whole_vocabulary;  /* each tensor-parallel rank has the whole embedding, and gathers its logits for a loss
