@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Of a step that only computes, and more for what it does not; without and with experts. */
-static const double scale_computed[] = { 0.05, 0.075 }, scale_exposed[] = { 0.05, 0.275 };
+static const double scale_computed[] = { 0.05, 0.1 }, scale_exposed[] = { 0.075, 0.4 };
 
 #define SCALE_VERSION 3
 #define SCALE_OUTSIDE 1.2

@@ -5,7 +5,7 @@
  * which says from how many runs of how many publishers and what its coverage is where a publisher is left out.
  *
  * Time. With r = log(measured / predicted), a run's scale is
- *   s = (0.05 + 0.05 e, or 0.075 + 0.275 e of models with experts)
+ *   s = (0.05 + 0.075 e, or 0.1 + 0.4 e of models with experts)
  *       x 3 (the software's version was not known or measured) x 1.2 (beyond the other publishers' runs),
  * where e is the share of the step in which the critical stage does not compute: waiting and communication, whose rates
  * depend on more than one device. The interval is predicted x exp(low s) to predicted x exp(high s), with low and high
