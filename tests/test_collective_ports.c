@@ -61,4 +61,24 @@ START_TEST(bytes_by_the_book)
 }
 END_TEST
 
-TEST_MAIN("collective_ports", parts_of_the_time, bytes_by_the_book)
+/* Eight in turn ask eight times as much of links, whatever passes between them; nothing stays nothing. */
+START_TEST(again_and_again)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 64);
+
+  for (gsize g = 0; g < G_N_ELEMENTS(groups); g++)
+    for (double gap_s = 0; gap_s < 1; gap_s += 0.4) {
+      CollectiveCost once = cost_of(cluster, COLLECTIVE_ALL_GATHER, 1e8, groups[g]);
+      CollectiveCost all = collective_repeated(once, 8, gap_s);
+      ck_assert_double_eq_tol(all.seconds, 8 * once.seconds + 8 * gap_s, 1e-12);
+      ck_assert_double_eq_tol(all.bus_bytes_per_s * all.seconds, 8 * once.bus_bytes_per_s * once.seconds, 1);
+      ck_assert_double_eq_tol(all.runner_up_s, once.runner_up ? 8 * once.runner_up_s + 8 * gap_s : 0, 1e-12);
+      ck_assert_double_eq_tol(all.use.transfer_s, 8 * once.use.transfer_s, 1e-12);
+      for (int t = 0; t < TIER_MAX; t++)
+        ck_assert_double_eq_tol(all.use.port_s[t], 8 * once.use.port_s[t], 1e-12);
+    }
+  ck_assert_double_eq(collective_repeated(cost_of(cluster, COLLECTIVE_ALL_GATHER, 1e8, (Group) { 1, 1 }), 8, 1).seconds, 0);
+}
+END_TEST
+
+TEST_MAIN("collective_ports", parts_of_the_time, bytes_by_the_book, again_and_again)

@@ -294,8 +294,9 @@ START_TEST(sharded_collectives_in_parts)
       int parts = ways[w].whole ? 16 : tensors ? ways[w].tensors : 1;
       double part_s = tensors ? ways[w].launches * 16 * f.framework->issue_s : 0;
       Collective what = ways[w].whole ? COLLECTIVE_BROADCAST : s->collective;
-      double seconds = collective_cost(f.cluster, what, s->comm_bytes / parts, &s->group).seconds;
-      ck_assert_double_eq_tol(s->seconds, parts * (seconds + part_s) + f.framework->collective_s, 1e-12);
+      CollectiveCost part = collective_cost(f.cluster, what, s->comm_bytes / parts, &s->group);
+      ck_assert_double_eq_tol(s->seconds, parts * (part.seconds + part_s) + f.framework->collective_s, 1e-12);
+      ck_assert_double_eq_tol(s->cost.use.transfer_s, parts * part.use.transfer_s, 1e-12);
       found++;
     }
     ck_assert_int_ge(found, 2);
@@ -304,16 +305,19 @@ START_TEST(sharded_collectives_in_parts)
 }
 END_TEST
 
-/* How often each weight of a block is gathered in a step. */
+/* How often each weight of a block is gathered in a step; of each gather links are busy for the same share. */
 static double gathered_times(Planned *f)
 {
-  double bytes = 0;
+  double bytes = 0, busy = -1;
 
   build(f);
   for (guint i = 0; i < f->program->tasks->len; i++) {
     const Segment *s = segment_of(f, i);
-    if (s->kind == TASK_GATHER && model_layer(f->model, s->first_layer)->kind == LAYER_BLOCK)
+    if (s->kind == TASK_GATHER && model_layer(f->model, s->first_layer)->kind == LAYER_BLOCK) {
+      busy = busy < 0 ? s->cost.use.transfer_s / s->seconds : busy;
+      ck_assert_double_eq_tol(s->cost.use.transfer_s / s->seconds, busy, 1e-12);
       bytes += s->comm_bytes;
+    }
   }
   return bytes / (2 * planned_layer(f, 1).params * f->model->blocks);
 }

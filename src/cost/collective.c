@@ -125,3 +125,18 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, do
   cost.bus_bytes_per_s = bytes * collective_bus_factor(collective, group->size) / cost.seconds;
   return cost;
 }
+
+CollectiveCost collective_repeated(CollectiveCost once, double times, double gap_s)
+{
+  CollectiveCost all = once;
+
+  if (once.seconds == 0)
+    return once;
+  all.seconds = times * (once.seconds + gap_s);
+  all.runner_up_s = once.runner_up ? times * (once.runner_up_s + gap_s) : 0;
+  all.bus_bytes_per_s *= once.seconds / (once.seconds + gap_s);
+  all.use.transfer_s *= times;
+  for (int tier = 0; tier < TIER_MAX; tier++)
+    all.use.port_s[tier] *= times;
+  return all;
+}

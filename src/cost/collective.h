@@ -48,6 +48,10 @@ typedef struct {
 CollectiveCost collective_cost(const Cluster *cluster, Collective collective, double bytes,
                                const GroupShape *group);
 
+/* The same so many times, one after the other, and behind each gap_s in which nothing moves: what it asks of links grows
+ * with its time, and so would the runner-up's; its rate is that of all, gaps included. What costs nothing still does. */
+CollectiveCost collective_repeated(CollectiveCost once, double times, double gap_s);
+
 /* nccl-tests' bus factor: 2(n-1)/n, (n-1)/n or 1. */
 double collective_bus_factor(Collective collective, int ranks);
 

@@ -3,11 +3,7 @@
 static CollectiveCost cost_in_parts(const Cluster *site, Collective what, double bytes, const GroupShape *group,
                                     int parts, double part_s)
 {
-  CollectiveCost cost = collective_cost(site, what, bytes / parts, group);
-
-  cost.seconds = parts * (cost.seconds + part_s);
-  cost.runner_up_s = parts * (cost.runner_up_s + part_s);
-  return cost;
+  return collective_repeated(collective_cost(site, what, bytes / parts, group), parts, part_s);
 }
 
 CollectiveCost sharded_cost(const StateLayout *states, const Cluster *site, Collective what, double bytes,

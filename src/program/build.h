@@ -164,6 +164,8 @@ gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolea
 gboolean chunk_gathers(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts);
 Segment comm_segment(const StateLayout *states, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group);
+/* The same communication so many times, one after the other. */
+void segment_repeat(Segment *s, double times);
 /* Before that stage. */
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass);
 

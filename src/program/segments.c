@@ -140,6 +140,13 @@ Segment comm_segment(const StateLayout *states, const Cluster *site, TaskKind ki
   return s;
 }
 
+void segment_repeat(Segment *s, double times)
+{
+  s->comm_bytes *= times;
+  s->seconds *= times;
+  s->cost = collective_repeated(s->cost, times, 0);
+}
+
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts)
 {
   Piece p = piece_at(chunk, piece);
@@ -177,8 +184,7 @@ static void tile(const ProgramBuild *b, const Cluster *site, Segment *s)
 {
   int tiles = own_states(b)->sharding.tiling;
 
-  s->cost = collective_cost(site, s->collective, s->comm_bytes / tiles, &s->group);
-  s->cost.seconds *= tiles;
+  s->cost = collective_repeated(collective_cost(site, s->collective, s->comm_bytes / tiles, &s->group), tiles, 0);
   s->seconds = s->cost.seconds + tiles * b->layout->passes.framework->collective_s;
 }
 
@@ -211,14 +217,6 @@ static double regathered_share(const ProgramBuild *b, Piece piece, double params
   return 1 - MIN(MIN(stay, floor(f->shard_live_params / tensor)), n) / n;
 }
 
-static void gather_more(Segment *s, double share)
-{
-  s->seconds *= 1 + share;
-  s->comm_bytes *= 1 + share;
-  s->cost.seconds *= 1 + share;
-  s->cost.runner_up_s *= 1 + share;
-}
-
 /* The norm behind the blocks stays with the last rank's part of a spread vocabulary; it travels with that part, and its
  * few bytes are no buffers. */
 static double norm_params(const ProgramBuild *b, const Chunk *chunk, Piece piece, gboolean experts)
@@ -249,7 +247,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     if (own->sharding.quantized_weights)
       quantize(b, &s, quantized_gather_cost(site->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
     if (again)
-      gather_more(&s, regathered_share(b, p, params + frozen.params));
+      segment_repeat(&s, 1 + regathered_share(b, p, params + frozen.params));
     set_gather_memory(states, &s, own_params, narrow, frozen.bytes);
     *known = add_comm(b, s, p, experts);
   }

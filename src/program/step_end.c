@@ -66,7 +66,7 @@ static int add_norm(ProgramBuild *b)
   GroupShape world = group_shape(b->cluster, b->layout->mesh.ranks, 1);
   Segment sum = comm_segment(own_states(b), b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world);
   if (b->layout->passes.formats.precision == DTYPE_FP16) /* whether any rank found an overflow comes first */
-    sum.seconds *= 2;
+    segment_repeat(&sum, 2);
   int norm = program_add_task(b, 0, LANE_DATA, program_add_segment(b, sum), 0, 0);
 
   for (int row = 0; row < b->shape.ranks; row++)
@@ -116,17 +116,6 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
   return sum;
 }
 
-static void repeat(Segment *s, double times)
-{
-  s->comm_bytes *= times;
-  s->seconds *= times;
-  s->cost.seconds *= times;
-  s->cost.runner_up_s *= times;
-  s->cost.use.transfer_s *= times;
-  for (int tier = 0; tier < TIER_MAX; tier++)
-    s->cost.use.port_s[tier] *= times;
-}
-
 /* Bytes of a kind of weights, gathered by the ranks that ZeRO divides a strategy's states over, by so many collectives
  * one after the other. */
 static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, double times, int after)
@@ -135,7 +124,7 @@ static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, 
   Segment gather = comm_segment(states_of(b, strategy, experts), site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER,
                                 bytes / times, site->data[experts]);
 
-  repeat(&gather, times);
+  segment_repeat(&gather, times);
   gather.experts = experts;
   int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
   program_add_edge(b, task, after);
