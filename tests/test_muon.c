@@ -232,6 +232,13 @@ START_TEST(gathers_of_buckets)
   f.framework->bucket_params = matrices / 2;
   f.framework->muon_by_bucket = FALSE; /* no momentum beside its gradients, gathered and by matrices */
   ck_assert_double_eq_tol(held - op_bucket_bytes(STATES(&f.plan), matrices), 2 * matrices / 2 * s->reduce_bytes, 1e-3);
+  ck_assert_double_eq(optimizer_gathers(&w, STATES(&f.plan), 2), 2); /* of momentum, then of results */
+  double whole_s = momentum_s(&f, &bytes);
+  ck_assert_double_eq(bytes, 2 * matrices * 2);
+  each = collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, bytes / 2, &all).seconds + f.framework->collective_s;
+  ck_assert_double_eq_tol(whole_s, 2 * each, 1e-9);
+  f.plan.zero = 1; /* DeepSpeed's ranks hold whole matrices then */
+  ck_assert_double_eq(optimizer_gathers(&w, STATES(&f.plan), 2), 0);
   planned_clear(&f);
 }
 END_TEST

@@ -146,14 +146,14 @@ double optimizer_gathers(const OptimizerWork *w, const StateLayout *s, double mi
 {
   double buckets = buckets_of(w, s);
 
-  return s->works_by_bucket ? micro * buckets * (1 + 2 * ceil(w->count / buckets / s->optimizer_parts)) : 1;
+  if (s->works_by_bucket)
+    return micro * buckets * (1 + 2 * ceil(w->count / buckets / s->optimizer_parts));
+  return holds_matrices(s) ? 0 : s->zero == 3 ? 2 : 1;
 }
 
 double optimizer_gather_bytes(const OptimizerWork *w, const StateLayout *s, double micro)
 {
-  int times = holds_matrices(s) ? 0 : s->zero == 3 ? 2 : 1;
-
   if (s->works_by_bucket)
     return 3 * micro * w->matrices * s->reduce_bytes;
-  return times * w->matrices * dtype_bytes[NEWTON_DTYPE];
+  return optimizer_gathers(w, s, micro) * w->matrices * dtype_bytes[NEWTON_DTYPE];
 }

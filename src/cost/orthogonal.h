@@ -24,7 +24,8 @@
  * ranks: momentum is gathered, each rank makes some of the updates, and updates and momentum are gathered again, all in
  * the gradients' format. What each micro-batch adds is timed behind the last one, not beside backwards.
  *
- * The gathers are one of a bucket's momentum, and two for each matrix that ranks make at once. Parts of DeepSpeed's stages
+ * There, the gathers are one of a bucket's momentum, and two for each matrix that ranks make at once; elsewhere one of all
+ * momentum, and one of the results. Parts of DeepSpeed's stages
  * 1 and 2 end within matrices, which the ranks on both sides orthogonalise (Framework.muon_cuts): of each part one more.
  *
  * Not priced, of Megatron: that gradients were summed on all ranks before May 2026 (Megatron-LM @c1e938b).
