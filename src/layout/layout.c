@@ -177,6 +177,9 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->stores_gradients = s->offload.optimizer && overlap->offload;
   s->works_by_bucket = optimizer_kind(&p->optimizer)->orthogonal && p->framework->muon_by_bucket && divides &&
                        s->zero == 3 && s->sums;
+  s->reduction = s->framework->single_process           ? COLLECTIVE_BROADCAST
+                 : s->zero > 0 && !s->works_by_bucket ? COLLECTIVE_REDUCE_SCATTER
+                                                      : COLLECTIVE_ALL_REDUCE;
   s->drops_gradients = divides && (s->sums || s->stores_gradients);
 }
 

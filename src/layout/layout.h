@@ -28,6 +28,7 @@
 #ifndef TDP_LAYOUT_LAYOUT_H
 #define TDP_LAYOUT_LAYOUT_H
 
+#include "hardware/collective.h"
 #include "layout/mesh.h"
 #include "model/model.h"
 #include "plan/adapter.h"
@@ -128,6 +129,7 @@ typedef struct {
   gboolean gathers_at_end;    /* updated weights are gathered behind the optimizer */
   gboolean stores_gradients;  /* gradients go to the host as they are made, not when all are there */
   gboolean works_by_bucket;   /* the optimizer works on each micro-batch's gradients (Framework.muon_by_bucket) */
+  Collective reduction;       /* that sums gradients over the shards */
   gboolean drops_gradients;   /* each backward's gradients leave the device's whole copy: scattered over ranks, or for
                                  the host */
 } StateLayout;

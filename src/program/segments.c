@@ -286,10 +286,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double own_params = params_of(b, p, experts), params = own_params + norm_params(b, chunk, p, experts);
     double bytes = params * own->reduce_bytes;
-    Collective what = own->framework->single_process                   ? COLLECTIVE_BROADCAST
-                      : states->zero > 0 && !states->works_by_bucket ? COLLECTIVE_REDUCE_SCATTER
-                                                                     : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(states, site->cluster, TASK_REDUCE, what, bytes, site->data[experts]);
+    Segment s = comm_segment(states, site->cluster, TASK_REDUCE, states->reduction, bytes, site->data[experts]);
     if (own->sharding.quantized_gradients)
       quantize(b, &s, quantized_scatter_cost(site->cluster, params, &site->data[experts]), COLLECTIVE_ALL_TO_ALL,
                params * QUANTIZED_GRADIENT_BYTES);

@@ -72,7 +72,7 @@ double bound_reduction_s(const Bound *b, double params, int kind)
 
   if (p->sharding.quantized_gradients)
     return quantized_scatter_cost(b->site, params, &b->data[kind]).seconds;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * p->reduce_bytes, kind);
+  return comm(b, p->reduction, params * p->reduce_bytes, kind);
 }
 
 double bound_across_s(const Bound *b, double gradients, int kind)
@@ -167,7 +167,7 @@ static double slowed_by_reductions(const Bound *b, const double params[2])
 
   for (int kind = 0; kind < b->kinds && p->sums_each && !p->sharding.quantized_gradients; kind++)
     if (bound_states(b, kind)->sums)
-      s += bound_chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * p->reduce_bytes, kind) *
+      s += bound_chunk_micro(b) * bound_reduction_s(b, params[kind], kind) *
            (1 - 1 / overlap_slowdown(b->site, &b->data[kind]));
   return s;
 }

@@ -444,11 +444,16 @@ typedef struct {
   double held; /* micro-batches in flight */
 } Stage;
 
+static int stage_size(const Stage *stage)
+{
+  return MAX(1, stage->blocks.end - stage->blocks.first);
+}
+
 /* Data-parallel communication of a layer: alone, or its share of what all layers of the stage send at once. */
 static double data_s(const Stage *stage, const Layout *l, Collective what, double bytes, gboolean alone)
 {
   GroupShape group = state_group(l, stage->site, FALSE, RANKS_SHARDS);
-  int layers = alone ? 1 : MAX(1, stage->blocks.end - stage->blocks.first);
+  int layers = alone ? 1 : stage_size(stage);
 
   return (sharded_cost(&l->states[0], stage->site, what, layers * bytes, &group).seconds +
           l->passes.framework->collective_s) / layers;
@@ -466,8 +471,8 @@ static double exposed_s(const Stage *stage, const Layout *l, const LayerPrice *l
     return 0;
   double gather = data_s(stage, l, COLLECTIVE_ALL_GATHER, op_gathered_bytes(p, layer->params, layer->narrow[0]),
                          p->zero == 3 || p->overlap_parameters);
-  double reduce = data_s(stage, l, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                         layer->params * p->reduce_bytes, p->zero == 3 || p->overlap_gradients);
+  double reduce = data_s(stage, l, p->reduction, layer->params * p->reduce_bytes,
+                         p->zero == 3 || p->overlap_gradients);
   if (p->zero == 3 && p->overlap_gradients && p->overlap_parameters)
     return m * (beside_s(gather, forward, slowdown) + beside_s(gather + reduce, backward, slowdown));
   if (p->zero == 3)
@@ -478,16 +483,27 @@ static double exposed_s(const Stage *stage, const Layout *l, const LayerPrice *l
   return (p->sums_each ? m : 1) * sum + fresh;
 }
 
-/* A layer's update; the devices that a strategy divides its states over share the orthogonalisation of all layers. */
+/* A layer's share of what the optimizer does beyond parameters, were all of the stage like it: the devices that a strategy
+ * divides its states over share matrices, and the gathers of these. */
+static double work_s(const Stage *stage, const Layout *layout, const OptimizerWork *layer)
+{
+  double micro = layout->pipeline.shape.micro;
+  OptimizerWork all = { 0 };
+
+  for (int i = 0; i < stage_size(stage); i++)
+    optimizer_work_add(&all, layer);
+  double bytes = optimizer_gather_bytes(&all, layout->states, micro);
+  double gathers = optimizer_gathers(&all, layout->states, micro);
+  double gather = bytes > 0 ? gathers * data_s(stage, layout, COLLECTIVE_ALL_GATHER, bytes / gathers, TRUE) : 0;
+  return (optimizer_work_price(&all, layout->states, micro, stage->site).seconds + gather) / stage_size(stage);
+}
+
 static double update_s(const Stage *stage, const Layout *layout, const LayerPrice *l)
 {
-  const StateLayout *states = layout->states;
   const double params[2] = { l->params }, narrow[2] = { l->narrow[0] };
-  OptimizerWork work = l->optimizer[0];
 
-  work.newton_most_s = 0;
-  return optimizer_price(states, stage->site, params, narrow, NULL).seconds +
-         optimizer_work_price(&work, &states[0], layout->pipeline.shape.micro, stage->site).seconds;
+  return optimizer_price(layout->states, stage->site, params, narrow, NULL).seconds +
+         work_s(stage, layout, &l->optimizer[0]);
 }
 
 static double layer_state_bytes(const Stage *stage, const StateLayout *states, const LayerPrice *l)
