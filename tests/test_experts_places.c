@@ -1,5 +1,6 @@
 /* Nodes and ranks that a token's experts are on: drawn, of groups, or in turn. */
 #include "main.h"
+#include "plan/nearest.h"
 #include "planned.h"
 
 #include <math.h>
@@ -189,6 +190,37 @@ START_TEST(deepep_takes_eights)
 }
 END_TEST
 
+static void count_change(gpointer data, const char *key, const char *before, const char *after, const char *reason)
+{
+  (void)key, (void)before, (void)after, (void)reason;
+  ++*(int *)data;
+}
+
+/* A plan of newer software stays as it is where the older one has DeepEP's first version, or none. */
+START_TEST(newer_deepep_is_not_cut)
+{
+  static const char *const older[] = { "torchtitan-2025-11", "torchtitan" };
+  int changes = 0;
+  const PlanListener listener = { count_change, &changes };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(older); i++) {
+    Planned f;
+    planned_init(&f, fixture_experts(1, 512, 8, 144, 1024, 1000), fixture_cluster("gb200-nvl72", 72), "torchtitan-2026-08");
+    planned_spread(&f, 1);
+    f.plan.ep = 36;
+    f.plan.dispatch = DISPATCH_FLEX;
+    planned_accept(&f);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Framework) own = fixture_framework(older[i]);
+    g_autofree Plan *near = plan_nearest(&f.plan, f.model, f.cluster, own, &listener, &error);
+    ck_assert_msg(near != NULL, "%s", error ? error->message : "");
+    ck_assert(near->dispatch == DISPATCH_FLEX && near->ep == 36);
+    planned_clear(&f);
+  }
+  ck_assert_int_eq(changes, 0);
+}
+END_TEST
+
 /* HybridEP takes as many ranks of each NVLink domain: racks give 64 of their 72 devices to jobs of 128, and all to jobs
  * of 144. */
 START_TEST(hybridep_takes_domains_alike)
@@ -217,5 +249,37 @@ START_TEST(hybridep_takes_domains_alike)
 }
 END_TEST
 
-TEST_MAIN("experts_places", experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
+/* Rows and experts of a domain as its kernels are made for: two or six experts are none, 12 are; rows are those that travel. */
+START_TEST(hybridep_has_sizes)
+{
+  static const struct { int hidden, experts, ep, latent; const char *expected; } sizes[] = {
+    { 512, 16, 4, 0, NULL }, { 512, 12, 2, 0, NULL }, { 512, 4, 2, 0, NULL }, { 504, 16, 4, 16, NULL },
+    { 512, 2, 2, 0, "4 divides the 2 experts on ranks of an NVLink domain" },
+    { 512, 6, 2, 0, "4 divides the 6 experts on ranks of an NVLink domain" },
+    { 504, 16, 4, 0, "16 divides the 504 values that travel of a token" },
+    { 512, 16, 4, 40, "16 divides the 40 values that travel of a token" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
+    Planned f;
+    planned_init(&f, fixture_experts(1, sizes[i].hidden, 8, sizes[i].experts, 1024, 1000), fixture_cluster("gb200-nvl72", 8),
+                 "megatron-core-2026");
+    planned_spread(&f, 1);
+    for (int layer = 0; layer < f.model->n_specs; layer++)
+      f.model->specs[layer].ffn.latent = sizes[i].latent;
+    f.plan.ep = sizes[i].ep;
+    f.plan.dispatch = DISPATCH_HYBRID;
+    if (sizes[i].expected) {
+      g_autofree char *message = g_strdup_printf("plan: moe_token_dispatcher_type: \"hybridep\": expected that %s",
+                                                 sizes[i].expected);
+      planned_refuse(&f, RULE_EXPERTS, message);
+      f.plan.dispatch = DISPATCH_ALL_TO_ALL;
+    }
+    planned_accept(&f);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+TEST_MAIN("experts_places", hybridep_has_sizes, newer_deepep_is_not_cut, experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
           nodes_behind_a_spine_are_counted, deepep_takes_eights, hybridep_takes_domains_alike)

@@ -3,6 +3,40 @@
 
 #include <string.h>
 
+/* What HybridEP asks (branch hybrid-ep @94a9f8f): as many ranks of its group in each NVLink domain (deep_ep/hybrid_ep_buffer.py),
+ * rows of so many values and so many experts of a domain (csrc/hybrid_ep/config.cuh). */
+#define HYBRID_ROW 16
+#define HYBRID_EXPERTS 4
+
+static int hybrid_domain(const Cluster *cluster)
+{
+  return cluster->network_tier > 0 ? cluster->tiers[cluster->network_tier - 1].devices : cluster->devices;
+}
+
+static gboolean hybrid_runs(const Cluster *cluster, int ranks)
+{
+  int domain = hybrid_domain(cluster);
+
+  return cluster->devices <= domain || domain % ranks == 0 || ranks % domain == 0;
+}
+
+static gboolean check_hybrid_sizes(const Subject *s, const FeedForward *f, GError **error)
+{
+  const Plan *p = s->plan;
+  int width = f->latent ? f->latent : s->model->hidden;
+  int experts = f->experts / p->ep * MIN(p->ep * plan_expert_tensor(p), hybrid_domain(s->cluster));
+
+  if (p->dispatch != DISPATCH_HYBRID || !plan_experts_apart(p))
+    return TRUE;
+  if (width % HYBRID_ROW != 0)
+    return broken(error, "moe_token_dispatcher_type: \"hybridep\": expected that %d divides the %d values that travel of a "
+                         "token", HYBRID_ROW, width);
+  if (experts % HYBRID_EXPERTS != 0)
+    return broken(error, "moe_token_dispatcher_type: \"hybridep\": expected that %d divides the %d experts on ranks of an "
+                         "NVLink domain", HYBRID_EXPERTS, experts);
+  return TRUE;
+}
+
 static gboolean check_expert_sizes(const Subject *s, const FeedForward *f, GError **error)
 {
   const Plan *p = s->plan;
@@ -12,7 +46,7 @@ static gboolean check_expert_sizes(const Subject *s, const FeedForward *f, GErro
     return broken(error, "expert_model_parallel_size: %d: expected a divisor of the %d experts", p->ep, f->experts);
   if (f->width % etp != 0)
     return broken(error, "expert_tensor_parallel_size: %d: expected a divisor of the experts' width %d", etp, f->width);
-  return TRUE;
+  return check_hybrid_sizes(s, f, error);
 }
 
 static gboolean check_expert_ranks(const Subject *s, GError **error)
@@ -60,14 +94,6 @@ static gboolean deepep_runs(int ranks, int node, int server)
          memchr(deepep_nodes, ranks / node, ranks / node <= G_MAXUINT8 ? sizeof deepep_nodes : 0);
 }
 
-/* HybridEP's group has as many ranks in each domain (branch hybrid-ep @94a9f8f, deep_ep/hybrid_ep_buffer.py). */
-static gboolean hybrid_runs(const Cluster *cluster, int ranks)
-{
-  int domain = cluster->network_tier > 0 ? cluster->tiers[cluster->network_tier - 1].devices : cluster->devices;
-
-  return cluster->devices <= domain || domain % ranks == 0 || ranks % domain == 0;
-}
-
 static gboolean check_dispatch(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -82,10 +108,11 @@ static gboolean check_dispatch(const Subject *s, GError **error)
     return broken(error, "moe_token_dispatcher_type: \"%s\": expected alltoall or allgather, no kernels of it are known "
                          "for %s", expert_dispatch_names[p->dispatch], cluster->device.name);
   if (p->dispatch == DISPATCH_FLEX && f->flex_node > 0 && !deepep_runs(ranks, f->flex_node, cluster->devices_per_node))
-    return broken(error, "moe_token_dispatcher_type: \"flex\": expected experts over 2, 4 or %d ranks of a node, or 2, 3, "
+    return broken(error, "moe_token_dispatcher_type: \"flex\": expected experts over %s%d ranks of a node, or 2, 3, "
                          "4, 6, 8, 12, 16, 18 or 20 nodes of %d, as DeepEP's kernels are made for; they are over %d ranks, "
                          "%d a node",
-                  f->flex_node, f->flex_node, ranks, MIN(ranks, cluster->devices_per_node));
+                  f->flex_node == 8 ? "2, 4 or " : f->flex_node == 4 ? "2 or " : "", f->flex_node, f->flex_node, ranks,
+                  MIN(ranks, cluster->devices_per_node));
   if (p->dispatch == DISPATCH_HYBRID && !hybrid_runs(cluster, ranks))
     return broken(error, "moe_token_dispatcher_type: \"hybridep\": expected experts over as many ranks of each NVLink "
                          "domain, they are over %d", ranks);

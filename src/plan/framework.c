@@ -289,6 +289,14 @@ static gboolean read_recipes(const JsonDoc *doc, Framework *out, GError **error)
          read_names(doc, "fp8_param_gather_default", fp8_recipe_names, &out->param_gathers_usual, &first, error);
 }
 
+/* Ranks that open each other's memory come in powers of two. */
+static gboolean check_flex_node(const JsonDoc *doc, const Framework *f, GError **error)
+{
+  if (f->flex_node != 1 && (f->flex_node & (f->flex_node - 1)) == 0)
+    return TRUE;
+  return json_error(doc, json_get(json_root(doc), "moe_flex_node"), error, "0, 2, 4 or 8");
+}
+
 static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **error)
 {
   int first;
@@ -412,6 +420,7 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
+         check_flex_node(doc, &parsed->framework, error) &&
          read_choices(doc, &parsed->framework.choices, error) && read_sparse(doc, &parsed->framework, error) &&
          read_optimizers(doc, &parsed->framework, error) && read_recipes(doc, &parsed->framework, error) &&
          read_excludes(doc, &parsed->framework, error) && read_modules(doc, &parsed->framework, error) &&

@@ -477,6 +477,8 @@ static Framework as_new_as(const Framework *own, const Framework *of)
   Framework with = *own;
 
   if (g_strcmp0(own->engine, of->engine) == 0) {
+    if (of->dispatch >> DISPATCH_FLEX & 1)
+      with.flex_node = own->dispatch >> DISPATCH_FLEX & 1 ? MIN(own->flex_node, of->flex_node) : of->flex_node;
     with.exchange_overlap |= of->exchange_overlap;
     with.exchange_recompute |= of->exchange_recompute;
     with.dispatch |= of->dispatch;
