@@ -160,16 +160,24 @@ static gboolean read_adapter(Planning *p, const PlanOptions *o, GError **error)
   return !only;
 }
 
-/* What all plans of the search have in common. */
-static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
+static gboolean read_precision(Planning *p, const PlanOptions *o, GError **error)
 {
   DType format = cli_best_precision(p->cluster);
 
-  p->base = plan_default(p->model, p->framework);
   if (o->precision && !cli_precision(o->precision, &format, &p->base.fp8_recipe, error))
     return FALSE;
   plan_set_format(&p->base, format);
-  if (!read_adapter(p, o, error))
+  g_autofree char *only = framework_narrows_only(p->framework, format, p->base.fp8_recipe);
+  if (only)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected %s", o->precision, only);
+  return !only;
+}
+
+/* What all plans of the search have in common. */
+static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
+{
+  p->base = plan_default(p->model, p->framework);
+  if (!read_precision(p, o, error) || !read_adapter(p, o, error))
     return FALSE;
   plan_settle_attention(&p->base, p->model, p->cluster);
   p->base.gpus = p->cluster->devices;

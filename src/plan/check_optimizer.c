@@ -82,23 +82,6 @@ static gboolean scales_blocks(const Cluster *c)
   return c->n_types > 0 || device_scales_blocks(&c->device);
 }
 
-/* Of fp8: "delayed, current or mxfp8". */
-static char *recipes_of(const Framework *f)
-{
-  GString *text = g_string_new(NULL);
-  int last = FP8_NONE;
-
-  for (int recipe = FP8_DELAYED; recipe < FP8_NVFP4; recipe++) {
-    if (recipe != (int)f->fp8 && !(f->fp8_recipes >> recipe & 1))
-      continue;
-    if (last)
-      g_string_append_printf(text, "%s%s", text->len > 0 ? ", " : "", fp8_recipe_names[last]);
-    last = recipe;
-  }
-  g_string_append_printf(text, "%s%s", text->len > 0 ? " or " : "", fp8_recipe_names[last]);
-  return g_string_free(text, FALSE);
-}
-
 static gboolean no_narrow_gather(const Plan *p, GError **error)
 {
   const Framework *f = p->framework;
@@ -129,14 +112,11 @@ static gboolean check_recipe(const Subject *s, GError **error)
     return broken(error, "fp8_param_gather: expected nothing under precision %s", dtype_names[plan_format(p)]);
   if (!plan_narrow(p))
     return TRUE;
-  if (p->products == PRODUCTS_FP8 && f->fp8 == FP8_NONE)
-    return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe", f->name);
-  if (p->products == PRODUCTS_FP4 && !(f->fp8_recipes >> FP8_NVFP4 & 1))
-    return broken(error, "precision: \"fp4\": expected bf16, fp16 or fp32, %s has no fp4 recipe", f->name);
-  if (p->fp8_recipe && p->fp8_recipe != f->fp8 && !(f->fp8_recipes >> p->fp8_recipe & 1)) {
-    g_autofree char *recipes = error ? recipes_of(f) : NULL;
-    return broken(error, "fp8_recipe: \"%s\": expected %s with %s", fp8_recipe_names[p->fp8_recipe], recipes, f->name);
-  }
+  g_autofree char *only = framework_narrows_only(f, plan_format(p), p->fp8_recipe);
+  if (only && p->fp8_recipe && f->fp8)
+    return broken(error, "fp8_recipe: \"%s\": expected %s", fp8_recipe_names[p->fp8_recipe], only);
+  if (only)
+    return broken(error, "precision: \"%s\": expected %s", dtype_names[plan_format(p)], only);
   if (p->param_gather == GATHER_NARROW && !plan_can_gather_narrow(p))
     return no_narrow_gather(p, error);
   if (plan_recipe(p) == FP8_MXFP8 && !scales_blocks(s->cluster))

@@ -206,6 +206,29 @@ const char *framework_adapts_only(const Framework *f, const Adapter *a)
   return adapter_kind_names[f->adapters >> ADAPTER_LORA & 1 ? ADAPTER_LORA : ADAPTER_NONE];
 }
 
+char *fp8_recipes_text(guint recipes)
+{
+  GString *text = g_string_new(NULL);
+
+  for (guint left = recipes & ((1u << FP8_NVFP4) - (1u << FP8_DELAYED)); left; left &= left - 1)
+    g_string_append_printf(text, "%s%s", text->len == 0 ? "" : left & (left - 1) ? ", " : " or ",
+                           fp8_recipe_names[g_bit_nth_lsf(left, -1)]);
+  return g_string_free(text, FALSE);
+}
+
+char *framework_narrows_only(const Framework *f, DType format, Fp8Recipe recipe)
+{
+  guint own = f->fp8 ? f->fp8_recipes | 1u << f->fp8 : 0;
+
+  if (format == DTYPE_FP8 ? own >> (recipe ? recipe : f->fp8) & 1
+                          : format != DTYPE_FP4 || f->fp8_recipes >> FP8_NVFP4 & 1)
+    return NULL;
+  if (format == DTYPE_FP4 || !own)
+    return g_strdup_printf("bf16, fp16 or fp32, %s has no %s recipe", f->name, dtype_names[format]);
+  g_autofree char *recipes = fp8_recipes_text(own);
+  return g_strdup_printf("%s with %s", recipes, f->name);
+}
+
 gboolean framework_runs(const Framework *framework, const Schedule *schedule)
 {
   int i = schedule_index(schedule);

@@ -266,4 +266,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Framework, framework_free)
 /* NULL where the framework trains such an adapter, or there is none; else what it does train: "lora" or "none". */
 const char *framework_adapts_only(const Framework *framework, const Adapter *adapter);
 
+/* NULL where the framework runs products in a format, in fp8 under a recipe (FP8_NONE: its own); else what it does run, with
+ * its name; newly allocated. */
+char *framework_narrows_only(const Framework *framework, DType format, Fp8Recipe recipe);
+
+/* "delayed, current or mxfp8" of fp8: bit i of `recipes` is Fp8Recipe i; newly allocated. */
+char *fp8_recipes_text(guint recipes);
+
 #endif
