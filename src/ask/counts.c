@@ -8,6 +8,7 @@
 
 #define COUNT_COLUMNS { "gpus", "GPUs", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, INTERVAL_COLUMNS, \
                       { "value", "objective", CELL_REAL }, { "objective", NULL, CELL_TEXT }, \
+                      { "quantity", NULL, CELL_TEXT }, \
                       { "peak_memory_bytes", "memory", CELL_BYTES }, FIT_COLUMN
 
 static const AnswerColumn count_columns[] = { COUNT_COLUMNS, { "plan", "<plan", CELL_TEXT } };
@@ -44,6 +45,7 @@ static void add_count(Answer *a, const Asked *q, int gpus, const Found *f)
   answer_add_interval(a, f ? &r : NULL);
   answer_add(a, f ? objective_shown(q->options->objective, f->value) : NAN);
   answer_add_text(a, q->options->objective->title);
+  answer_add_text(a, q->options->objective->key);
   answer_add(a, f ? f->metrics.peak_memory_bytes : NAN);
   answer_add_fit(a, f ? &r : NULL);
   if (q->tokens > 0)
