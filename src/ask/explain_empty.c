@@ -23,6 +23,15 @@ typedef struct {
   GError *message;
 } Nearest;
 
+/* What goes with tensor parallelism alone, unless it is fixed. */
+static void settle_tensor(const Nearest *n, Plan *p)
+{
+  const int *fixed = n->fixed->value;
+
+  p->sequence_parallel &= p->tp > 1 || fixed[KEY_SEQUENCE_PARALLEL] >= 0;
+  p->comm_chunks &= p->sequence_parallel || fixed[KEY_COMM_CHUNKS] >= 0;
+}
+
 /* Takes what is left of the GPUs for data parallelism; FALSE if that cannot be. */
 static gboolean complete(const Nearest *n, Plan *p)
 {
@@ -31,6 +40,7 @@ static gboolean complete(const Nearest *n, Plan *p)
   p->dp = (int)(p->gpus / ((gint64)p->tp * p->pp * p->cp));
   if (dp > 0 && dp != p->dp)
     return FALSE;
+  settle_tensor(n, p);
   p->ep = MAX(n->fixed->value[KEY_EP], 1);
   p->etp = MAX(n->fixed->value[KEY_ETP], 0);
   p->micro_batch = MAX(n->fixed->value[KEY_MICRO_BATCH], 1);
@@ -157,6 +167,21 @@ static char *chosen(const Nearest *n)
   return g_string_free(s, s->len == 0);
 }
 
+/* Whether it breaks the rule without these, too, with as many more replicas in as much larger a batch. */
+static gboolean fixed_alone(const Nearest *n)
+{
+  g_autoptr(GError) error = NULL;
+  Plan p = n->plan;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(tried); i++)
+    if (n->fixed->value[tried[i].id] < 0)
+      *tried_of(&p, i) = tried[i].least;
+  settle_tensor(n, &p);
+  p.dp = p.gpus / (p.tp * p.pp * p.cp);
+  p.global_batch *= p.dp / n->plan.dp;
+  return plan_check(&p, n->model, n->cluster, &error) != RULE_NONE && g_str_equal(error->message, n->message->message);
+}
+
 char *explain_lacking(const Model *model, const Fixed *fixed)
 {
   const int *value = fixed->value;
@@ -185,7 +210,7 @@ char *explain_empty(const Model *model, const Cluster *cluster, const SearchOpti
       return g_strdup_printf("the %d GPUs leave dp 1, and ZeRO needs data parallelism", plan.gpus);
     return g_strdup("no rule forbids these values together, but the search tries no such plan");
   }
-  g_autofree char *rule = explain_rule(n.message->message), *with = chosen(&n);
+  g_autofree char *rule = explain_rule(n.message->message), *with = fixed_alone(&n) ? NULL : chosen(&n);
   g_clear_error(&n.message);
   return with ? g_strdup_printf("one with %s comes nearest, and breaks a rule: %s", with, rule) : g_steal_pointer(&rule);
 }

@@ -79,10 +79,10 @@ static const char *idle_reason(PlanKeyId id, const Plan *p)
          : p->cp == 1 ? "its cp is 1" : "its cp_comm is not a2a+p2p";
 }
 
-/* 0 leaves these keys at their default. */
+/* 0 leaves these keys at their default, or asks for what any plan does to which they mean nothing. */
 static gboolean is_held(const Fixed *fixed, PlanKeyId id)
 {
-  return fixed->value[id] > (plan_key_of(id)->fix == FIX_COUNT ? 0 : -1);
+  return fixed->value[id] > (plan_key_of(id)->fix == FIX_COUNT || id == KEY_PARAM_GATHER ? 0 : -1);
 }
 
 char *note_fixed(const Fixed *fixed, const Model *model, const Plan *plan)

@@ -98,10 +98,20 @@ static void suggest_option(const GOptionEntry *entries, GError **error)
   (*error)->message = message;
 }
 
-/* Of "--name" or "--name=value"; NULL if it is no option. */
+/* Of "--name", "--name=value" or "-n"; NULL if it is no option. */
 static const GOptionEntry *entry_in(const GOptionEntry *entries, const char *word)
 {
-  return g_str_has_prefix(word, "--") ? entry_of(entries, word + 2, strcspn(word + 2, "=")) : NULL;
+  if (g_str_has_prefix(word, "--"))
+    return entry_of(entries, word + 2, strcspn(word + 2, "="));
+  for (; word[0] == '-' && word[1] && !word[2] && entries->long_name; entries++)
+    if (entries->short_name == word[1])
+      return entries;
+  return NULL;
+}
+
+static gboolean is_option(const GOptionEntry *entries, const char *word)
+{
+  return entry_in(entries, word) || entry_in(common, word) || g_str_equal(word, "--help") || g_str_equal(word, "-h");
 }
 
 /* GLib passes over a value behind a switch, so that --exact=no would be --exact, and takes the next option as the value
@@ -116,8 +126,7 @@ static gboolean check_values(char **argv, const GOptionEntry *entries, GError **
       return FALSE;
     }
     gboolean words = entry && g_str_equal(entry->long_name, "script-args"); /* options of a script */
-    if (entry && !value && !words && entry->arg_description && next &&
-        (entry_in(entries, next) || entry_in(common, next) || g_str_equal(next, "--help"))) {
+    if (entry && !value && !words && entry->arg_description && next && is_option(entries, next)) {
       g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected %s", entry->long_name, next,
                   entry->arg_description);
       return FALSE;
@@ -326,8 +335,8 @@ gboolean cli_precision(const char *text, DType *out, Fp8Recipe *recipe, GError *
 
   *recipe = FP8_NONE;
   if (words[0] && words[1] && (!g_str_equal(words[0], "fp8") || scales <= FP8_NONE || scales == FP8_NVFP4)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp8:NAME with delayed, current, "
-                "tensorwise, rowwise, blockwise or mxfp8", text);
+    g_autofree char *names = fp8_recipes_text(~0u);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp8:NAME with %s", text, names);
     return FALSE;
   }
   for (gsize i = 0; words[0] && i < G_N_ELEMENTS(choices); i++)

@@ -331,9 +331,10 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
   r.settings = settings_of(a, script);
   out->title = log ? "Megatron-LM log" : "Megatron-LM script";
   out->editable = !log;
-  out->model = megatron_model(&r);
+  gboolean trains = megatron_program(&r);
+  out->model = trains ? megatron_model(&r) : NULL;
   if (!out->model || !megatron_plan(&r)) {
-    if (!out->model)
+    if (trains && !out->model)
       say_asked(script, first);
     g_propagate_error(error, g_steal_pointer(&first));
     return NULL;

@@ -26,6 +26,9 @@ const char *reading_text(Reading *r, const char *name);
 /* Whether the script is of Megatron-DeepSpeed: it has arguments that are its alone. */
 gboolean reading_deepspeed(Reading *r);
 
+/* Whether program and arguments train a language model alone; FALSE and the error. */
+gboolean megatron_program(Reading *r);
+
 /* Model files; newly allocated, NULL and the error. */
 char *megatron_model(Reading *r);
 

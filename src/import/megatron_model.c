@@ -300,9 +300,10 @@ static void put_decoder(Reading *r, JsonWriter *w)
   put_rest(r, w);
 }
 
-/* Programs and arguments of what trains no language model by itself. A log lists arguments that nobody gave. */
-static gboolean check_program(Reading *r, const char *program)
+/* A log lists arguments that nobody gave. */
+gboolean megatron_program(Reading *r)
 {
+  const char *program = r->from->program ? r->from->program : "";
   static const char *const programs[] = { "generation", "generate", "inference", "vlm", "vision", "retro", "ict", "merge",
                                           "preprocess" };
   static const char *const arguments[] = { "vision_model_type", "language_model_type", "task" };
@@ -346,7 +347,7 @@ char *megatron_model(Reading *r)
   JsonWriter w;
 
   reading_text(r, "max_position_embeddings"); /* no matter but to tables of learned positions, which are seq long */
-  if (!check_program(r, program) || !check(r, encoder))
+  if (!check(r, encoder))
     return NULL;
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');

@@ -55,3 +55,7 @@ ask tdp-validate --csv "$TMP/cases.csv" "$TMP/cases.csv"
 cmp tests/validation/b200.csv "$TMP/cases.csv"
 ask tdp-validate --write-baseline "$TMP/cases.csv" tests/validation/b200.csv
 ask tdp-plan --cluster dgx --improve "$TMP/none.sh" --script-args --seq=4096
+ask tdp-plan -m -c dgx
+ask tdp-plan --report -m tiny -c dgx
+ask tdp-plan -m tiny -c -h
+ask tdp-plan -m tiny -c dgx -g --json
