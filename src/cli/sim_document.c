@@ -26,24 +26,29 @@ static void put_notes(const Result *result, JsonWriter *w)
   json_close(w, ']');
 }
 
-char *sim_document(const Result *result, const Trace *trace, const SimBesides *b)
+void sim_document_put(const Result *result, const Trace *trace, const SimBesides *b, JsonWriter *w)
+{
+  json_open(w, NULL, '{');
+  result_put_document(result, trace, w);
+  if (b->draws && b->draws->count > 0)
+    draws_put(b->draws, w);
+  if (b->ranks)
+    engine_write_ranks(b->engine, b->ranks, &result->layout, w);
+  if (b->explain) {
+    json_open(w, "explain", '{');
+    report_explain_write(result, trace, w);
+    json_close(w, '}');
+  }
+  put_notes(result, w);
+  json_close(w, '}');
+}
+
+char *sim_document(const Result *result, const Trace *trace, const SimBesides *besides)
 {
   GString *text = g_string_new(NULL);
   JsonWriter w;
 
   json_writer_init(&w, text);
-  json_open(&w, NULL, '{');
-  result_put_document(result, trace, &w);
-  if (b->draws && b->draws->count > 0)
-    draws_put(b->draws, &w);
-  if (b->ranks)
-    engine_write_ranks(b->engine, b->ranks, &result->layout, &w);
-  if (b->explain) {
-    json_open(&w, "explain", '{');
-    report_explain_write(result, trace, &w);
-    json_close(&w, '}');
-  }
-  put_notes(result, &w);
-  json_close(&w, '}');
+  sim_document_put(result, trace, besides, &w);
   return g_string_free(g_string_append_c(text, '\n'), FALSE);
 }

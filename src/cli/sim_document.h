@@ -21,4 +21,7 @@ typedef struct {
 /* Form tdp-sim-1, with notes where there are any; newly allocated, ends in a newline. */
 char *sim_document(const Result *result, const Trace *trace, const SimBesides *besides);
 
+/* The same as an element of the writer's. */
+void sim_document_put(const Result *result, const Trace *trace, const SimBesides *besides, JsonWriter *w);
+
 #endif

@@ -200,7 +200,8 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
     s->ranks = report_ranks(s->run, &s->result.layout);
   g_autoptr(GPtrArray) notes = sim_notes(&s->result);
   for (guint i = 0; i < notes->len; i++)
-    g_printerr("tdp-sim: note: %s\n", (char *)g_ptr_array_index(notes, i));
+    g_printerr("tdp-sim: note: %s%s%s\n", o->compare ? s->name : "", o->compare ? ": " : "",
+               (char *)g_ptr_array_index(notes, i));
   return TRUE;
 }
 
@@ -275,6 +276,11 @@ static gboolean write_report(const char *path, const Subject *s, GError **error)
   return page_write(page, path, error);
 }
 
+static SimBesides besides_of(const Options *o, const Subject *s)
+{
+  return (SimBesides) { &s->draws, s->run, &o->engine, o->explain };
+}
+
 static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
 {
   const TraceView view = { &s->result, s->trace, "", TRUE, 0 };
@@ -291,7 +297,7 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
       return FALSE;
   }
   if (o->json) {
-    const SimBesides besides = { &s->draws, s->run, &o->engine, o->explain };
+    const SimBesides besides = besides_of(o, s);
     g_autofree char *document = sim_document(&s->result, s->trace, &besides);
     printf("%s", document);
   } else {
@@ -304,6 +310,31 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
   return TRUE;
 }
 
+static void print_documents(const Options *o, const Subject *subjects, int n)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '[');
+  for (int i = 0; i < n; i++) {
+    const SimBesides besides = besides_of(o, &subjects[i]);
+    sim_document_put(&subjects[i].result, subjects[i].trace, &besides, &w);
+  }
+  json_close(&w, ']');
+  printf("%s", text->str);
+}
+
+static void print_compared(const Compared *plans, const Subject *subjects, int n)
+{
+  g_autofree char *text = report_compare(plans, n);
+
+  say("%s", text);
+  for (int i = 0; i < n; i++)
+    if (subjects[i].ranks)
+      say("\n%s\n%s", subjects[i].name, subjects[i].ranks);
+}
+
 static gboolean deliver_comparison(const Options *o, const Subject *subjects, int n, GError **error)
 {
   g_autofree Compared *plans = g_new(Compared, n);
@@ -312,8 +343,10 @@ static gboolean deliver_comparison(const Options *o, const Subject *subjects, in
     plans[i] = (Compared) { subjects[i].name, &subjects[i].result, subjects[i].trace };
   if (o->plots && !report_compare_plot(plans, n, o->plots, error))
     return FALSE;
-  g_autofree char *text = o->json ? report_compare_json(plans, n) : report_compare(plans, n);
-  say_or_print(o->json, text);
+  if (o->json)
+    print_documents(o, subjects, n);
+  else
+    print_compared(plans, subjects, n);
   return TRUE;
 }
 

@@ -38,19 +38,3 @@ char *report_compare(const Compared *plans, int n)
   g_autofree char *numbers = table_text(t, 0), *labels = table_text(what, 0);
   return g_strconcat(numbers, "\n", labels, NULL);
 }
-
-char *report_compare_json(const Compared *plans, int n)
-{
-  GString *text = g_string_new(NULL);
-  JsonWriter w;
-
-  json_writer_init(&w, text);
-  json_open(&w, NULL, '[');
-  for (int i = 0; i < n; i++) {
-    json_open(&w, NULL, '{');
-    result_put_document(plans[i].result, plans[i].trace, &w);
-    json_close(&w, '}');
-  }
-  json_close(&w, ']');
-  return g_string_free(text, FALSE);
-}

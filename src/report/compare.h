@@ -1,5 +1,5 @@
 /*
- * Several plans beside each other: a table, JSON, and one picture with a panel
+ * Several plans beside each other: a table, and one picture with a panel
  * a plan on one time axis.
  */
 #ifndef TDP_REPORT_COMPARE_H
@@ -15,9 +15,6 @@ typedef struct {
 
 /* One line a plan, and what each plan is. */
 char *report_compare(const Compared *plans, int n);
-
-/* An array of results. */
-char *report_compare_json(const Compared *plans, int n);
 
 /* compare.svg and .png in `folder` (made if missing), as report_plots. */
 gboolean report_compare_plot(const Compared *plans, int n, const char *folder, GError **error);
