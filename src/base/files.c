@@ -185,6 +185,18 @@ char *files_find(const char *name, const char *folder, GError **error)
   return files_find_beside(name, folder, NULL, error);
 }
 
+char *files_shadowed(const char *name, const char *folder)
+{
+  g_autofree char *own = strchr(name, '/') || g_str_has_suffix(name, ".json") ? NULL : find_with_suffix(name);
+  g_autofree char *path = files_data_path(folder), *below = own ? g_build_filename(path, name, NULL) : NULL;
+  g_autofree char *ours = below ? find_with_suffix(below) : NULL;
+  struct stat a, b;
+
+  if (!ours || stat(own, &a) != 0 || stat(ours, &b) != 0 || (a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+    return NULL;
+  return g_steal_pointer(&ours);
+}
+
 /* ---- reading and writing ---- */
 
 /* Pipes are read, for process substitution, but a file is never waited for that nobody writes. */

@@ -20,6 +20,10 @@
  * the nearest name. "-" is returned as it is. */
 char *files_find(const char *name, const char *folder, GError **error);
 
+/* The file of ours that one in the working directory stands before under a bare name; newly allocated, NULL = none, or
+ * they are one. */
+char *files_shadowed(const char *name, const char *folder);
+
 /* The same where names of no file are understood too (NULL-terminated), which may have been meant. */
 char *files_find_beside(const char *name, const char *folder, const char *const *also, GError **error);
 

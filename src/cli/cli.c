@@ -159,6 +159,15 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
   return FALSE;
 }
 
+/* A bare name is looked up in the working directory first. */
+static void note_shadow(const char *name, const char *folder)
+{
+  g_autofree char *ours = files_shadowed(name, folder);
+
+  if (ours)
+    g_printerr("%s: note: %s: the file of that name in this folder is taken, not %s\n", g_get_prgname(), name, ours);
+}
+
 Model *cli_load_model(const char *name, GError **error)
 {
   g_autofree char *path = NULL;
@@ -169,6 +178,7 @@ Model *cli_load_model(const char *name, GError **error)
     return NULL;
   }
   g_autoptr(Launch) launch = NULL;
+  note_shadow(name, "models");
   path = files_find(name, "models", error);
   if (!path || !launch_file(path, "models", &launch, error))
     return NULL;
@@ -200,6 +210,7 @@ Cluster *cli_load_cluster(const char *name, GError **error)
                 "--cluster: missing: expected a cluster file or name, as in --cluster dgx");
     return NULL;
   }
+  note_shadow(name, "hardware");
   return cluster_load(name, error);
 }
 
@@ -235,6 +246,7 @@ gboolean cli_fit_plan(const char *name, const Model *model, Cluster *cluster, Pl
 gboolean cli_load_plan(const char *name, const char *adapter, const Model *model, Cluster *cluster, Plan *plan,
                        Framework **framework, char **path, GError **error)
 {
+  note_shadow(name, "plans");
   *path = files_find(name, "plans", error);
   return *path && read_plan(*path, model, plan, framework, error) &&
          cli_adapter(adapter, model, &plan->adapter, error) &&

@@ -67,10 +67,12 @@ static void add_tiers(Table *table, const Cluster *c)
 {
   for (int t = 0; t < c->n_tiers && (t == 0 || c->tiers[t - 1].devices < c->devices); t++) {
     const Tier *tier = &c->tiers[t];
+    int joins = MIN(tier_joins(tier), c->devices), takes = MIN(tier->devices, c->devices);
     g_autofree char *rate = format_count(tier->bytes_per_s);
+    g_autofree char *part = takes < joins ? g_strdup_printf("%d of ", takes) : g_strdup("");
     table_add(table, "%s", tier->name);
-    table_add(table, "%d devices, %sB/s each (link %s: %s)", MIN(tier_joins(tier), c->devices),
-              rate, tier->link.name, provenance_names[tier->link.provenance]);
+    table_add(table, "%s%d devices, %sB/s each (link %s: %s)", part, joins, rate, tier->link.name,
+              provenance_names[tier->link.provenance]);
   }
 }
 
