@@ -35,11 +35,12 @@ static double block_s(const Result *r, const Trace *trace, int row)
 
 char *report_placement(const Result *r, const Trace *trace)
 {
-  g_autoptr(Table) t = table_new("stage|<nodes|<device|ranks|blocks|a block|computes|idle|peak|of");
+  g_autoptr(Table) t = table_new("stage|<nodes|<device|ranks|blocks|a block|computes|idle|peak|of|<");
 
   for (int row = 0; row < trace->n_rows; row++) {
     const Cluster *site = result_site(r, row);
     double bytes[PART_COUNT], peak = trace_row_peak(trace, row, bytes);
+    double whole = cluster_whole_bytes(site, site->device.memory_bytes);
     table_add(t, "%d", row);
     table_add(t, "%s", site->name);
     table_add(t, "%s", site->device.name);
@@ -49,7 +50,8 @@ char *report_placement(const Result *r, const Trace *trace)
     table_take(t, format_seconds(trace_row_compute(trace, row)));
     table_add(t, "%.1f %%", 100 * trace_row_bubble(trace, row));
     table_take(t, format_bytes(peak));
-    table_take(t, format_bytes(cluster_whole_bytes(site, site->device.memory_bytes)));
+    table_take(t, format_bytes(whole));
+    table_add(t, "%.1f %%", 100 * peak / whole);
   }
   return table_text(t, 2);
 }
