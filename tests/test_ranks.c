@@ -1,3 +1,4 @@
+#include "kineto/groups.h"
 #include "main.h"
 
 #include "cost/slowest.h"
@@ -90,6 +91,35 @@ START_TEST(full_is_folded)
   }
   ck_assert_int_ge(slowed, 300); /* else the test would not see slowdowns */
   g_rand_free(rand);
+}
+END_TEST
+
+/* DeepSpeed's Muon sums whole gradients over the ranks that share states, which are the replicas or a group of them. */
+START_TEST(whole_sums_stay_in_their_group)
+{
+  for (int group = 0; group <= 4; group += 4) {
+    Planned f;
+    planned_init(&f, fixture_model(8, 256, 8, 64, 512), fixture_cluster("dgx", 16), "deepspeed");
+    planned_divide(&f, 2, 1, 8);
+    f.plan.global_batch = 16;
+    f.plan.zero = 3;
+    f.plan.optimizer.name = OPTIMIZER_MUON;
+    f.framework->shard_groups = TRUE;
+    f.plan.shard_group = group;
+    planned_build(&f);
+    check_folded(f.program, LAYOUT(&f.plan), f.cluster, 1e-12);
+    int across = 0, sums = 0;
+    for (guint i = 0; i < f.program->segments->len; i++) {
+      const Segment *s = &g_array_index(f.program->segments, Segment, i);
+      sums += s->kind == TASK_REDUCE && s->collective == COLLECTIVE_ALL_REDUCE;
+      across += s->across;
+      if (s->kind == TASK_REDUCE)
+        ck_assert_int_eq(group_of_segment(LAYOUT(&f.plan), s) == GROUP_SHARD_COPIES, s->across);
+    }
+    ck_assert_int_gt(sums, across);
+    ck_assert_int_eq(across > 0, group > 0);
+    planned_clear(&f);
+  }
 }
 END_TEST
 
@@ -278,6 +308,6 @@ START_TEST(same_bytes_again)
 }
 END_TEST
 
-TEST_LOOPS("ranks", { full_is_folded, 1 }, { straggler_by_hand, 1 }, { hosts_hide_stragglers, 5 },
+TEST_LOOPS("ranks", { full_is_folded, 1 }, { whole_sums_stay_in_their_group, 1 }, { straggler_by_hand, 1 }, { hosts_hide_stragglers, 5 },
            { straggler_slows_its_group, 1 }, { uneven_placement, 1 }, { context_ranks_are_replicas, 1 },
            { same_bytes_again, 1 }, { refuses_what_it_cannot_do, 1 })

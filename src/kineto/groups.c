@@ -29,7 +29,7 @@ ProcessGroup group_of_segment(const Layout *layout, const Segment *segment)
 
   if (group != GROUP_DATA || layout->states[0].copies == 1)
     return group;
-  return segment->collective == COLLECTIVE_ALL_REDUCE ? GROUP_SHARD_COPIES : GROUP_SHARDS;
+  return segment->across ? GROUP_SHARD_COPIES : GROUP_SHARDS;
 }
 
 int group_size(const Layout *layout, ProcessGroup group)

@@ -123,6 +123,7 @@ typedef struct {
   Pass pass;
   int first_layer, n_layers;
   gboolean experts;      /* of a gather or reduction: the layers' experts that are apart; else all but these */
+  gboolean across;       /* of a reduction: over ranks that hold the same part; else over those that it is divided over */
   double seconds;
   double compute_s;      /* of a pass: the part that computes; the rest is exposed communication */
   double slack_s;        /* of compute_s, what a slower device would compute in while the host launches */

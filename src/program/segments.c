@@ -307,6 +307,7 @@ int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double bytes = params_of(b, p, experts) * own_states(b)->reduce_bytes / states->shards;
     Segment s = comm_segment(states, site->cluster, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, site->copies[experts]);
+    s.across = TRUE;
     *known = add_comm(b, s, p, experts);
   }
   return *known;

@@ -24,9 +24,8 @@ static int pass_neighbours(const PassLayout *p)
 static RankJoin data_join(const Layout *view, const Segment *s)
 {
   const StateLayout *states = &view->states[s->experts != 0];
-  gboolean across = s->kind == TASK_REDUCE && s->collective == COLLECTIVE_ALL_REDUCE && states->zero > 0;
 
-  return (RankJoin) { s->group.size, across ? states->stride * states->shards : states->stride };
+  return (RankJoin) { s->group.size, s->across ? states->stride * states->shards : states->stride };
 }
 
 /* Without folding. */
