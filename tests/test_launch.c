@@ -53,6 +53,7 @@ static const Drawn drawn[] = {
   { "mixtral-8x7b", "megatron-core-2026", 16 },
   { "deepseek-v2-lite", "megatron-core-2026", 16 }, { "qwen3-0.6b", "megatron-core", 8 },
   { "nemotron-h-8b", "megatron-core", 16 }, { "nemotron-3-super-120b-a12b-mtp", "megatron-core-2026", 64 },
+  { "gpt-oss-20b", "megatron-core-2026", 16 }, { "gemma-2-9b", "megatron-core", 16 },
 };
 
 #define DRAWN_EACH 200
@@ -60,6 +61,30 @@ static const Drawn drawn[] = {
 static void pass_over(gpointer data, const char *key, const char *before, const char *after, const char *reason)
 {
   (void)data, (void)key, (void)before, (void)after, (void)reason;
+}
+
+/* Words of what models read have no keys for (routers, sinks, which choose a kernel), and a default. */
+static char *without_unsaid(const char *script)
+{
+  static const char *const words[] = { " --moe-shared-expert-gate", " --moe-router-score-function sigmoid",
+                                       " --moe-router-enable-expert-bias", " --softmax-type learnable",
+                                       "  --norm-epsilon 1e-05\n", "  --attention-backend flash\n" };
+  g_autoptr(GString) text = g_string_new(script);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(words); i++)
+    g_string_replace(text, words[i], "", 0);
+  return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
+/* The model that was read is written as the one that was meant. */
+static void same_model(const Model *read, const char *text, const Plan *plan, const Cluster *cluster)
+{
+  g_autofree char *other = export_plan(exporter_find("megatron"), read, cluster, plan, NULL, NULL);
+
+  ck_assert_msg(other != NULL, "%s", text);
+  g_autofree char *expected = body(text), *written = body(other);
+  g_autofree char *plain = without_unsaid(expected);
+  test_text(without_unsaid(written), plain);
 }
 
 /* The nearest plan that Megatron-LM runs is written, read, and the same; FALSE where it has no such model. */
@@ -89,6 +114,8 @@ static gboolean round_trip(const Plan *plan, const Model *model, const Cluster *
   ck_assert_msg(launch->unknown->len == 0, "%s", launch->unknown->len ? (char *)launch->unknown->pdata[0] : "");
   g_autoptr(Model) read = model_parse(launch->model, strlen(launch->model), "drawn.sh", &error);
   ck_assert_msg(read != NULL, "%s", error ? error->message : "");
+  if (!model->encoder_blocks)
+    same_model(read, text, &back, cluster);
   /* gates and biases of routers are left out; the vocabulary of an encoder's is its tokenizer's */
   ck_assert_double_eq_tol((double)read->params / model->params, 1, model->encoder_blocks ? 0.02 : 1e-4);
   return TRUE;

@@ -48,6 +48,10 @@ int pattern_layers(const char *pattern);
 /* Of the layers that Python's "([0]*3+[1]*58)" or "[0,1,1]" says to have experts (1) or not: how many come before the
  * first that has, if all behind it have too; else -1, as where it does not say `layers`. */
 int pattern_first_dense(const char *pattern, int layers);
+
+/* Of layers that "4" (all but every fourth) or such a list marks by 1: the n where all but every n-th are, 0 where all are,
+ * -1 where it says something else. */
+int pattern_every(const char *text, int layers);
 int pattern_stages(const char *pattern, int *layers, int most);
 
 /* What it says of a model file, with the sizes of Mamba-2. */

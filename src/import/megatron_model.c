@@ -104,7 +104,8 @@ static void put_positive(JsonWriter *w, const char *key, double value, gboolean 
 static void put_positions(Reading *r, JsonWriter *w)
 {
   const char *kind = reading_text(r, "position_embedding_type");
-  gboolean rotary = reading_flag(r, "use_rotary_position_embeddings") || g_str_equal(kind, "rope");
+  gboolean turned = g_str_equal(kind, "rope") || g_str_equal(kind, "yarn") || g_str_equal(kind, "mrope");
+  gboolean rotary = reading_flag(r, "use_rotary_position_embeddings") || turned;
   gboolean none = reading_flag(r, "no_position_embedding") && !*kind;
   double base = reading_real(r, "rotary_base", 10000), share = reading_real(r, "rotary_percent", 1);
 
@@ -158,10 +159,41 @@ static void put_attention(Reading *r, JsonWriter *w)
     if (norm)
       json_put_bool(w, "qk_norm", TRUE);
   }
+  if (reading_flag(r, "attention_output_gate"))
+    json_put_bool(w, "attention_gate", TRUE);
   if (!*window)
     return;
-  json_put_int(w, "window", g_ascii_strtoll(window + strspn(window, "( "), NULL, 10) + 1);
-  put_positive(w, "sliding_window_pattern", g_ascii_strtoll(skip, NULL, 10), TRUE);
+  int every = *skip ? pattern_every(skip, megatron_layers(r)) : 0;
+  if (every < 0)
+    launch_fail(&r->to, "--window-attn-skip-freq: %s: expected a number, or a list where every n-th layer is 0", skip);
+  json_put_int(w, "window", g_ascii_strtoll(window + strspn(window, "([ "), NULL, 10) + 1);
+  put_positive(w, "sliding_window_pattern", every, TRUE);
+}
+
+/* Layers of linear attention between those of attention; `dsa` stands with latent attention. */
+static void put_linear(Reading *r, JsonWriter *w)
+{
+  const char *kind = reading_text(r, "experimental_attention_variant"), *freq = reading_text(r, "linear_attention_freq");
+
+  if (!*kind || g_str_equal(kind, "dsa"))
+    return;
+  if (!g_str_equal(kind, "gdn") && !g_str_equal(kind, "gated_delta_net")) {
+    launch_fail(&r->to, "--experimental-attention-variant: %s: expected dsa, gdn or gated_delta_net", kind);
+    return;
+  }
+  int every = pattern_every(freq, megatron_layers(r));
+  if (every < 1) {
+    launch_fail(&r->to, "--linear-attention-freq: %s: expected a number, or a list where every n-th layer is 0",
+                *freq ? freq : "missing");
+    return;
+  }
+  json_put_string(w, "linear_attention", "gated_delta_net");
+  json_put_int(w, "full_attention_interval", every);
+  json_put_int(w, "linear_heads", reading_int(r, "linear_num_value_heads", 32));
+  json_put_int(w, "linear_head_dim", reading_int(r, "linear_value_head_dim", 128));
+  json_put_int(w, "linear_groups", reading_int(r, "linear_num_key_heads", 16));
+  json_put_int(w, "linear_state", reading_int(r, "linear_key_head_dim", 128));
+  json_put_int(w, "linear_conv", reading_int(r, "linear_conv_kernel_dim", 4));
 }
 
 /* Megatron-DeepSpeed has experts in every other layer where nothing says how often, and sends a token to one. */
@@ -296,6 +328,7 @@ static void put_decoder(Reading *r, JsonWriter *w)
   json_put_int(w, "vocab", read_vocab(r));
   put_feed_forward(r, w);
   put_attention(r, w);
+  put_linear(r, w);
   put_positions(r, w);
   put_rest(r, w);
 }

@@ -141,20 +141,48 @@ static gboolean read_list(const char **at, GString *layers, gsize most)
   return layers->len <= most;
 }
 
-int pattern_first_dense(const char *pattern, int layers)
+/* A letter 0 or 1 for each layer; NULL if the text does not say that many. */
+static char *spread_list(const char *pattern, int layers)
 {
   g_autoptr(GString) all = g_string_new(NULL);
   gboolean enclosed = *pattern == '(';
   const char *at = pattern + enclosed;
 
   if (layers > LAYERS_LISTED)
-    return -1;
+    return NULL;
   do {
     if (!read_list(&at, all, (gsize)layers))
-      return -1;
+      return NULL;
   } while (*at == '+' && at++);
-  if (enclosed && (*at++ != ')' || times(&at) != 1))
+  if (enclosed && *at++ != ')')
+    return NULL;
+  g_autofree char *once = g_strdup(all->str);
+  for (gint64 n = enclosed ? times(&at) : 1; n > 1 && *once && all->len <= (gsize)layers; n--)
+    g_string_append(all, once);
+  return !*at && all->len == (gsize)layers ? g_strdup(all->str) : NULL;
+}
+
+int pattern_first_dense(const char *pattern, int layers)
+{
+  g_autofree char *all = spread_list(pattern, layers);
+  gsize dense = all ? strspn(all, "0") : 0;
+
+  return all && !strchr(all + dense, '0') ? (int)dense : -1;
+}
+
+int pattern_every(const char *text, int layers)
+{
+  char *end;
+  gint64 n = g_ascii_strtoll(text, &end, 10);
+  g_autofree char *all = *text && !*end ? NULL : spread_list(text, layers);
+
+  if (*text && !*end)
+    return n > 0 && n < G_MAXINT ? (int)n : -1;
+  if (!all)
     return -1;
-  gsize dense = strspn(all->str, "0");
-  return !*at && all->len == (gsize)layers && !strchr(all->str + dense, '0') ? (int)dense : -1;
+  int first = (int)strcspn(all, "0") + 1;
+  for (int i = 0; all[i]; i++)
+    if ((all[i] == '0') != ((i + 1) % first == 0))
+      return -1;
+  return all[first - 1] ? first : 0;
 }

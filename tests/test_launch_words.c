@@ -1,0 +1,86 @@
+/* Megatron-LM's arguments, a few at a time: what a word of a command line says of the model and of the plan. */
+#include "main.h"
+
+#include "base/error.h"
+#include "import/launch.h"
+
+#include <string.h>
+
+#define SIZES "--num-layers 12 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 --bf16 "
+
+typedef struct {
+  const char *words;
+  const char *model, *plan; /* found in what is read; NULL = whatever it says */
+  const char *lacks;        /* found in neither; NULL likewise */
+} Said;
+
+static Launch *read_words(const char *words, GError **error)
+{
+  g_autofree char *text = g_strdup_printf("python pretrain_gpt.py " SIZES "%s\n", words);
+  return launch_read(text, "x.sh", &(LaunchOptions) { 8 }, error);
+}
+
+static void means(const Said *said, gsize n)
+{
+  for (gsize i = 0; i < n; i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = read_words(said[i].words, &error);
+    ck_assert_msg(l != NULL, "%s: %s", said[i].words, error ? error->message : "");
+    ck_assert_msg(!said[i].model || strstr(l->model, said[i].model), "%s: %s", said[i].words, l->model);
+    ck_assert_msg(!said[i].plan || strstr(l->plan, said[i].plan), "%s: %s", said[i].words, l->plan);
+    ck_assert_msg(!said[i].lacks || !(strstr(l->model, said[i].lacks) || strstr(l->plan, said[i].lacks)), "%s: %s %s",
+                  said[i].words, l->model, l->plan);
+    ck_assert_msg(l->unknown->len == 0, "%s: %s", said[i].words, l->unknown->len ? (char *)l->unknown->pdata[0] : "");
+  }
+}
+
+/* Pairs of words and what is said instead. */
+static void refused(const char *const (*pairs)[2], gsize n)
+{
+  for (gsize i = 0; i < n; i++) {
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = read_words(pairs[i][0], &error);
+    ck_assert_msg(l == NULL, "%s", pairs[i][0]);
+    ck_assert_str_eq(error->message, pairs[i][1]);
+    ck_assert(g_error_matches(error, TDP_ERROR, TDP_ERROR_INPUT));
+  }
+}
+
+#define GDN "--experimental-attention-variant gated_delta_net "
+
+/* Layers that are unlike others (core/transformer/utils.py, is_layer_window_attention; get_linear_attention_pattern). */
+START_TEST(layers_of_kinds)
+{
+  static const Said said[] = {
+    { "--window-size 7,0", "\"window\": 8", NULL, "sliding_window_pattern" },
+    { "--window-size '(7, 0)' --window-attn-skip-freq 4", "\"sliding_window_pattern\": 4", NULL, NULL },
+    { "--window-size 7,0 --window-attn-skip-freq '([1]*5+[0]*1)*2'", "\"sliding_window_pattern\": 6", NULL, NULL },
+    { "--window-size 7,0 --window-attn-skip-freq '[1,1,1,1,0,1,1,1,1,0,1,1]'", "\"sliding_window_pattern\": 5", NULL, NULL },
+    { "--window-size 7,0 --window-attn-skip-freq '[1]*12'", "\"window\": 8", NULL, "sliding_window_pattern" },
+    { GDN "--linear-attention-freq 4 --attention-output-gate", "\"full_attention_interval\": 4", NULL, NULL },
+    { GDN "--linear-attention-freq '([1]*3+[0])*3' --linear-num-key-heads 2", "\"linear_groups\": 2", NULL, NULL },
+    { "--experimental-attention-variant gdn --linear-attention-freq 2 --attention-output-gate",
+      "\"linear_heads\": 32,\n  \"linear_head_dim\": 128,\n  \"linear_groups\": 16,\n  \"linear_state\": 128,\n"
+      "  \"linear_conv\": 4", NULL, NULL },
+    { "--attention-output-gate", "\"attention_gate\": true", NULL, "linear_attention" },
+    { "--position-embedding-type yarn --rotary-base 150000", "\"positions\": \"rope\",\n  \"rope_theta\": 150000", NULL,
+      NULL },
+  };
+  static const char *const bad[][2] = {
+    { "--window-size 7,0 --window-attn-skip-freq '([0]+[1])*6'", "x.sh: --window-attn-skip-freq: ([0]+[1])*6: expected a "
+      "number, or a list where every n-th layer is 0" },
+    { "--window-size 7,0 --window-attn-skip-freq '[1,0]'", "x.sh: --window-attn-skip-freq: [1,0]: expected a number, or a "
+      "list where every n-th layer is 0" },
+    { GDN, "x.sh: --linear-attention-freq: missing: expected a number, or a list where every n-th layer is 0" },
+    { GDN "--linear-attention-freq '[1]*12'", "x.sh: --linear-attention-freq: [1]*12: expected a number, or a list where "
+      "every n-th layer is 0" },
+    { "--experimental-attention-variant gdn2", "x.sh: --experimental-attention-variant: gdn2: expected dsa, gdn or "
+      "gated_delta_net" },
+  };
+
+  means(said, G_N_ELEMENTS(said));
+  refused(bad, G_N_ELEMENTS(bad));
+}
+END_TEST
+
+TEST_MAIN("launch-words", layers_of_kinds)
