@@ -83,4 +83,41 @@ START_TEST(layers_of_kinds)
 }
 END_TEST
 
-TEST_MAIN("launch-words", layers_of_kinds)
+/* What a simulation of training would be wrong about altogether. */
+START_TEST(not_simulated)
+{
+  static const char *const bad[][2] = {
+    { "--perform-rl-step", "x.sh: --perform-rl-step: expected nothing, as answers that a step first generates are not simulated" },
+    { "--heterogeneous-layers-config-path nas.json", "x.sh: --heterogeneous-layers-config-path: nas.json: expected nothing, as "
+      "layers that another file tells one by one are not read" },
+    { "--enable-mhc-connections", "x.sh: --enable-mhc-connections: expected nothing, as residual streams beside each other are "
+      "not simulated" },
+    { "--yaml-cfg a.yaml", "x.sh: --yaml-cfg: a.yaml: expected nothing, as arguments in a file of their own are not read" },
+  };
+
+  refused(bad, G_N_ELEMENTS(bad));
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launch_read("python train_rl.py " SIZES, "x.sh", &(LaunchOptions) { 8 }, &error);
+  ck_assert_ptr_null(l);
+  ck_assert_str_eq(error->message, "x.sh: train_rl.py: expected a program that trains a language model alone");
+}
+END_TEST
+
+/* A pattern that fits a name's end says nothing of one that has a meaning of its own. */
+START_TEST(groups_of_arguments)
+{
+  static const struct { const char *word; gboolean matters; } rows[] = {
+    { "--disable-mamba-mem-eff-path", TRUE }, { "--nccl-communicator-config-path x", FALSE },
+    { "--data-cache-path x", FALSE },         { "--muon-no-split-qkv", TRUE },
+    { "--muon-momentum 0.9", FALSE },         { "--moe-ncclep-zero-copy", TRUE },
+    { "--use-persistent-ckpt-worker", FALSE }, { "--rerun-mode disabled", FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autoptr(Launch) l = read_words(rows[i].word, NULL);
+    ck_assert_msg(l->unknown->len == 0 && (l->beyond->len > 0) == rows[i].matters, "%s", rows[i].word);
+  }
+}
+END_TEST
+
+TEST_MAIN("launch-words", layers_of_kinds, not_simulated, groups_of_arguments)

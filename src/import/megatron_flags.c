@@ -6,27 +6,32 @@
 typedef struct {
   FlagKind kind;
   const char *about;
-  const char *patterns[64]; /* of fnmatch */
+  const char *patterns[80]; /* of fnmatch, the first that fits counts; behind "!" what the group has not */
 } Group;
 
 static const Group groups[] = {
   { FLAG_IGNORED, "data and tokenizer",
-    { "data_*", "*_data_path*", "train_weighted_split*", "valid_weighted_split*", "*_num_workers", "num_workers",
+    { "!disable_mamba_mem_eff_path", "!nccl_*", "data_*", "*_data_path*", "train_weighted_split*", "valid_weighted_split*",
+      "*_num_workers", "num_workers",
       "split", "mock_data", "vocab_file", "merge_file", "tokenizer_*", "tiktoken_*", "no_mmap_bin_files",
       "dataloader_*", "num_dataset_builder_threads", "reset_position_ids", "reset_attention_mask", "eod_mask_loss",
       "mask_prob", "short_seq_prob", "no_create_attention_mask_in_dataloader", "create_attention_mask_in_dataloader",
       "*_path", "reweight_loss_based_on_position_frequency", "noise_density", "mean_noise_span_length", "loss_on_*",
-      "trust_remote_code", "legacy_tokenizer", "per_split_data_args_path", "sft", "sample_rate", NULL } },
+      "trust_remote_code", "legacy_tokenizer", "per_split_data_args_path", "sft", "sample_rate", "fim_*",
+      "null_tokenizer_*", "sft_tokenizer_*", "chat_template", "*pad_vocab_size", NULL } },
   { FLAG_IGNORED, "steps, learning rate and other constants",
     { "lr", "lr_*", "min_lr", "decoupled_*", "train_iters", "train_samples", "train_tokens", "weight_decay*",
       "start_weight_decay", "end_weight_decay", "clip_grad", "adam_*", "override_opt*", "use_checkpoint_opt*",
       "init_method_*", "seed", "loss_scale*", "initial_loss_scale", "min_loss_scale", "hysteresis",
       "rampup_batch_size", "step_batch_size_schedule", "*_loss_coeff", "moe_router_load_balancing_type", "exit_*",
-      "muon_*", "moe_router_bias_update_rate", "skip_train", "no_weight_decay*", "apply_wd*",
+      "!muon_no_split_qkv", "!muon_use_syrk", "!muon_fp32_*", "muon_*", "moe_router_bias_update_rate", "skip_train",
+      "no_weight_decay*", "apply_wd*",
       "moe_router_pre_softmax", "moe_router_topk_scaling_factor", "moe_router_num_groups", "moe_router_group_topk",
       "mtp_loss_scaling_factor", "moe_router_force_load_balancing", "norm_target_loss", "finetune",
       "moe_token_dropping", "moe_min_capacity", "calculate_per_token_loss", "train_sync_interval", "mscale*",
-      "rotary_scaling_factor", "use_rope_scaling", "rope_scaling_factor", "no_rope_freq", NULL } },
+      "rotary_scaling_factor", "use_rope_scaling", "rope_scaling_factor", "no_rope_freq",
+      "yarn_*", "no_yarn_*", "rotary_interleaved", "rotary_seq_len_*", "use_mup", "mup_*", "lion_*", "qk_clip*",
+      "moe_input_jitter_eps", "embedding_init_method_std", NULL } },
   { FLAG_IGNORED, "checkpoints, evaluation and logs",
     { "save", "save_*", "load", "load_*", "no_load_*", "no_save_*", "ckpt_*", "use_dist_ckpt", "dist_ckpt_*",
       "eval_*", "no_eval*", "log_*", "tensorboard_*", "wandb_*", "timing_log_*", "logging_level", "profile*",
@@ -34,7 +39,14 @@ static const Group groups[] = {
       "codecarbon_dir", "moe_per_layer_logging", "log", "async_save", "auto_detect_ckpt_format",
       "use_checkpoint_args", "no_ckpt_*", "pretrained_checkpoint", "moe_eval_capacity_factor", "auto_detect*",
       "record_memory_history", "memory_snapshot_path", "result_rejected_tracker_filename", "create_moe_param_group",
-      "abort_on_unmet_fused_kernel_constraints", "dist_ckpt*", "universal_checkpoint", NULL } },
+      "abort_on_unmet_fused_kernel_constraints", "dist_ckpt*", "universal_checkpoint",
+      "use_persistent_ckpt_worker", "async_strategy", "async_ckpt_*", "verify_integrity", "non_persistent_*",
+      "persistent_save_interval", NULL } },
+  { FLAG_IGNORED, "faults, checks and what watches them",
+    { "rerun_mode", "error_injection_*", "straggler_*", "disable_straggler_*", "check_weight_hash_*", "fault_injector_*",
+      "inprocess_*", "*flight_recorder_*", "otel_*", "nvtx_ranges", "record_shapes", "pytorch_profiler_*", "test_mode",
+      "full_validation", "multiple_validation_sets", "no_record_throughput", "*use_tokenizer_model_from_checkpoint_args",
+      "moe_routing_trace_*", NULL } },
   { FLAG_IGNORED, "how processes start and meet",
     { "distributed_backend", "distributed_timeout_*", "local_rank", "use_cpu_initialization",
       "init_model_with_meta_device", "lazy_mpu_init", "no_check_for_nan*", "check_for_*", "enable_experimental",
@@ -54,7 +66,13 @@ static const Group groups[] = {
       "accumulate_allreduce_grads_in_fp32", "make_vocab_size_divisible_by", "glu_linear_offset",
       "activation_func_clamp_value", "enable_gpt_oss", "openai_gelu", "onnx_safe",
       "use_mcore_models", "use_legacy_models", "transformer_impl", "batch_p2p*",
-      "deterministic_mode", NULL } },
+      "deterministic_mode", "moe_use_grouped_tensor", "moe_single_grouped_*", "moe_permute_fusion_into_*",
+      "*_glu_interleave_size", "use_te_activation_func", "disable_fp8_wgrad", "disable_jit_fuser", "batch_invariant_*",
+      NULL } },
+  { FLAG_BEYOND, "formats and kernels of single parts",
+    { "moe_dispatch_fwd_dtype", "moe_combine_bwd_dtype", "disable_mamba_mem_eff_path", "mamba_training_*", "muon_*",
+      "use_grouped_gemm_for_*", "flash_attention_version", "dsa_kernel_backend", "*_quantizer_factory", "fp8_output_proj",
+      "te_precision_config_file", "mtp_use_repeated_layer", "mtp_detach_heads", NULL } },
   { FLAG_BEYOND, "parameters of routers, too few to count",
     { "moe_shared_expert_gate", "moe_router_score_function", "moe_router_enable_expert_bias", NULL } },
   { FLAG_BEYOND, "communication and memory beside the plan's keys",
@@ -66,17 +84,23 @@ static const Group groups[] = {
       "fine_grained_activation_offloading", "offload_modules", "cpu_offloading*",
       "no_contiguous_buffers_in_local_ddp", "use_contiguous_buffers_in_local_ddp", "optimizer_offload_fraction",
       "use_torch_optimizer_for_cpu_offload", "no_pin_cpu*", "external_cuda_graph", "enable_cuda_graph",
-      "cuda_graph_*", "moe_deepep_num_sms", "moe_hybridep_num_sms", "remote_device", "use_pin_memory",
+      "cuda_graph_*", "moe_deepep_num_sms", "remote_device", "use_pin_memory",
       "partition_activations", "contigious_checkpointing", "checkpoint_in_cpu", "synchronize_each_layer",
-      "profile_backward", "zero_*", "create_all_gather_group", "account_for_*_in_pipeline_split", "megatron_fsdp*",
-      NULL } },
+      "profile_backward", "zero_*", "create_all_gather_group", "megatron_fsdp*",
+      "moe_flex_dispatcher_num_sms", "moe_hybridep_*", "moe_ncclep_*", "overlap_p2p_communication_warmup_flush",
+      "defer_embedding_wgrad_compute", "wgrad_deferral_limit", "ddp_reduce_scatter_with_*", "high_priority_a2a_*",
+      "ep_overlap_*", "fine_grained_offloading_*", "delay_offload_*", "delta_offload_*", "activation_offload_fraction",
+      "min_offloaded_*", "moe_paged_stash_*", "torch_fsdp2_*", "overlap_dispatch_*", "fsdp_db_*", "gtp_*",
+      "*_num_weight_shards", "moe_layer_recompute", NULL } },
 };
 
 static gboolean in_group(const Group *g, const char *name)
 {
-  for (int i = 0; g->patterns[i]; i++)
-    if (fnmatch(g->patterns[i], name, 0) == 0)
-      return TRUE;
+  for (int i = 0; g->patterns[i]; i++) {
+    gboolean not = g->patterns[i][0] == '!';
+    if (fnmatch(g->patterns[i] + not, name, 0) == 0)
+      return !not;
+  }
   return FALSE;
 }
 

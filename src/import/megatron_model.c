@@ -333,25 +333,40 @@ static void put_decoder(Reading *r, JsonWriter *w)
   put_rest(r, w);
 }
 
-/* A log lists arguments that nobody gave. */
+/* Arguments of what is not simulated at all. A log lists arguments that nobody gave. */
+static gboolean check_arguments(Reading *r)
+{
+  static const char alone[] = "only the training of a language model alone is simulated";
+  static const char *const arguments[][2] = {
+    { "vision_model_type", alone }, { "language_model_type", alone }, { "task", alone },
+    { "perform_rl_step", "answers that a step first generates are not simulated" },
+    { "heterogeneous_layers_config_path", "layers that another file tells one by one are not read" },
+    { "heterogeneous_layers_config_encoded_json", "layers that are told one by one are not read" },
+    { "enable_mhc_connections", "residual streams beside each other are not simulated" },
+    { "yaml_cfg", "arguments in a file of their own are not read" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(arguments) && !r->from->listed; i++)
+    if (reading_flag(r, arguments[i][0])) {
+      g_autofree char *flag = g_strdup(arguments[i][0]), *text = g_strdup(reading_text(r, arguments[i][0]));
+      return launch_fail(&r->to, "--%s: %s%sexpected nothing, as %s", g_strdelimit(flag, "_", '-'), text,
+                         *text ? ": " : "", arguments[i][1]);
+    }
+  return TRUE;
+}
+
+/* Programs of what trains no language model by itself. */
 gboolean megatron_program(Reading *r)
 {
   const char *program = r->from->program ? r->from->program : "";
   static const char *const programs[] = { "generation", "generate", "inference", "vlm", "vision", "retro", "ict", "merge",
-                                          "preprocess" };
-  static const char *const arguments[] = { "vision_model_type", "language_model_type", "task" };
+                                          "preprocess", "rl", "grpo" };
   g_auto(GStrv) words = g_strsplit_set(program, "_.-", -1);
 
   for (gsize i = 0; i < G_N_ELEMENTS(programs); i++)
     if (g_strv_contains((const char *const *)words, programs[i]))
       return launch_fail(&r->to, "%s: expected a program that trains a language model alone", program);
-  for (gsize i = 0; i < G_N_ELEMENTS(arguments) && !r->from->listed; i++)
-    if (reading_flag(r, arguments[i])) {
-      g_autofree char *flag = g_strdup(arguments[i]);
-      return launch_fail(&r->to, "--%s: %s: expected nothing, as only the training of a language model alone is simulated",
-                         g_strdelimit(flag, "_", '-'), reading_text(r, arguments[i]));
-    }
-  return TRUE;
+  return check_arguments(r);
 }
 
 /* What no model can do without, and what none has. */
