@@ -83,6 +83,102 @@ START_TEST(layers_of_kinds)
 }
 END_TEST
 
+#define EXPERTS "--num-experts 8 --expert-model-parallel-size 4 --moe-grouped-gemm --moe-permute-fusion "
+#define FLEX EXPERTS "--moe-token-dispatcher-type flex "
+
+/* The backend is flex's alone. */
+START_TEST(exchanges)
+{
+  static const Said said[] = {
+    { FLEX, NULL, "\"moe_token_dispatcher_type\": \"flex\"", "hybridep" },
+    { FLEX "--moe-enable-deepep", NULL, "\"moe_token_dispatcher_type\": \"flex\"", "hybridep" },
+    { FLEX "--moe-flex-dispatcher-backend deepep", NULL, "\"moe_token_dispatcher_type\": \"flex\"", "hybridep" },
+    { FLEX "--moe-flex-dispatcher-backend hybridep", NULL, "\"moe_token_dispatcher_type\": \"hybridep\"", NULL },
+    { FLEX "--moe-flex-dispatcher-backend ncclep", NULL, "\"moe_token_dispatcher_type\": \"hybridep\"", NULL },
+    { EXPERTS "--moe-token-dispatcher-type alltoall --moe-flex-dispatcher-backend hybridep", NULL,
+      "\"moe_token_dispatcher_type\": \"alltoall\"", "hybridep" },
+    { EXPERTS "--moe-flex-dispatcher-backend hybridep", NULL, "\"moe_token_dispatcher_type\": \"allgather\"", "hybridep" },
+    { FLEX "--moe-use-grouped-tensor --moe-dispatch-fwd-dtype mxfp8", NULL, NULL, NULL },
+  };
+  static const char *const bad[][2] = {
+    { FLEX "--moe-flex-dispatcher-backend uccl", "x.sh: --moe-flex-dispatcher-backend: uccl: expected deepep, hybridep or "
+      "ncclep" },
+  };
+
+  means(said, G_N_ELEMENTS(said));
+  refused(bad, G_N_ELEMENTS(bad));
+  g_autoptr(Launch) nccl = read_words(FLEX "--moe-flex-dispatcher-backend ncclep --moe-use-grouped-tensor", NULL);
+  ck_assert_uint_eq(nccl->assumed->len, 2);
+  ck_assert_str_eq(nccl->assumed->pdata[0], "global_batch_size: 8: one micro-batch a data-parallel rank, as no argument says "
+                   "more");
+  ck_assert_str_eq(nccl->assumed->pdata[1], "moe_flex_dispatcher_backend: ncclep is simulated as hybridep: NCCL's exchange of "
+                   "tokens has no measurements here");
+  ck_assert_uint_eq(nccl->beyond->len, 1);
+  ck_assert_str_eq(nccl->beyond->pdata[0], "kernels and fusions other than the software's usual ones: --moe-use-grouped-tensor");
+}
+END_TEST
+
+/* What is taken of kernels that Megatron-LM runs only where it is asked to. */
+START_TEST(kernels_of_experts)
+{
+  static const char *const cases[][2] = {
+    { "--moe-grouped-gemm --moe-permute-fusion", NULL },
+    { "--moe-grouped-gemm", "experts: simulated as with --moe-permute-fusion, which nothing says" },
+    { "--moe-permute-fusion", "experts: simulated as with --moe-grouped-gemm, which nothing says" },
+    { "", "experts: simulated as with --moe-grouped-gemm and --moe-permute-fusion, which nothing says" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *words = g_strdup_printf("--num-experts 8 --global-batch-size 8 %s", cases[i][0]);
+    g_autoptr(Launch) l = read_words(words, NULL);
+    ck_assert_uint_eq(l->assumed->len, cases[i][1] != NULL);
+    if (cases[i][1])
+      ck_assert_str_eq(l->assumed->pdata[0], cases[i][1]);
+  }
+}
+END_TEST
+
+#define PIPELINE "--pipeline-model-parallel-size 2 --num-layers 10 "
+#define EMBEDDING "--account-for-embedding-in-pipeline-split "
+#define LOSS "--account-for-loss-in-pipeline-split "
+
+/* The embedding and the loss in the place of a layer (core/transformer/transformer_block.py, get_num_layers_to_build). */
+START_TEST(stages_with_embedding)
+{
+  static const Said said[] = {
+    { PIPELINE EMBEDDING LOSS, NULL, "\"layer_split\": [5, 5]", NULL },
+    { "--pipeline-model-parallel-size 2 --num-layers 9 " EMBEDDING, NULL, "\"layer_split\": [4, 5]", NULL },
+    { "--pipeline-model-parallel-size 2 --num-layers 9 " LOSS, NULL, "\"layer_split\": [5, 4]", NULL },
+    { PIPELINE EMBEDDING LOSS "--num-layers-per-virtual-pipeline-stage 3", NULL, "\"layer_split\": [2, 3, 3, 2]", NULL },
+    { PIPELINE EMBEDDING LOSS "--num-layers-per-virtual-pipeline-stage 1", NULL,
+      "\"layer_split\": [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]", NULL },
+    { "--num-layers 9 " EMBEDDING, NULL, NULL, "layer_split" },
+  };
+  static const char *const bad[][2] = {
+    { PIPELINE EMBEDDING, "x.sh: --account-for-embedding-in-pipeline-split: expected 11 layers, counted with it, to divide by 2 "
+      "stages" },
+    { PIPELINE LOSS, "x.sh: --account-for-loss-in-pipeline-split: expected 11 layers, counted with it, to divide by 2 stages" },
+  };
+
+  means(said, G_N_ELEMENTS(said));
+  refused(bad, G_N_ELEMENTS(bad));
+}
+END_TEST
+
+START_TEST(batches_of_schedules)
+{
+  static const Said said[] = {
+    { "--step-batch-size-schedule '0:384 200B:768 400B:1152'", NULL, "\"global_batch_size\": 1152", NULL },
+    { "--step-batch-size-schedule none", NULL, "\"global_batch_size\": 8,", NULL },
+  };
+
+  means(said, G_N_ELEMENTS(said));
+  g_autoptr(Launch) l = read_words(said[0].words, NULL);
+  ck_assert_uint_eq(l->assumed->len, 1);
+  ck_assert_str_eq(l->assumed->pdata[0], "global_batch_size: 1152: the last one, behind what --step-batch-size-schedule says");
+}
+END_TEST
+
 /* What a simulation of training would be wrong about altogether. */
 START_TEST(not_simulated)
 {
@@ -120,4 +216,5 @@ START_TEST(groups_of_arguments)
 }
 END_TEST
 
-TEST_MAIN("launch-words", layers_of_kinds, not_simulated, groups_of_arguments)
+TEST_MAIN("launch-words", layers_of_kinds, exchanges, kernels_of_experts, stages_with_embedding, batches_of_schedules,
+          not_simulated, groups_of_arguments)

@@ -110,8 +110,28 @@ static void read_ends(Reading *r, Degrees *d, int first, int last)
     d->split[i] = i == 0 && first ? first : i == d->pp - 1 && last ? last : rest / others;
 }
 
+/* The embedding, the head and its loss count as a layer of the first stage and of the last. */
+static void read_accounted(Reading *r, Degrees *d, gboolean embedding, gboolean loss)
+{
+  gint64 stages = (gint64)d->pp * d->vpp;
+  int layers = d->layers + embedding + loss;
+
+  if (d->pp < 2)
+    return;
+  if (stages > SPLIT_STAGES_MAX || layers % stages) {
+    launch_fail(&r->to, "--account-for-%s-in-pipeline-split: expected %d layers, counted with it, to divide by %d stages",
+                embedding ? "embedding" : "loss", layers, (int)MIN(stages, G_MAXINT));
+    return;
+  }
+  d->stages = (int)stages;
+  for (int i = 0; i < d->stages; i++)
+    d->split[i] = layers / d->stages - (embedding && i == 0) - (loss && i == d->stages - 1);
+}
+
 static void read_stages(Reading *r, Degrees *d)
 {
+  gboolean embedding = reading_flag(r, "account_for_embedding_in_pipeline_split");
+  gboolean loss = reading_flag(r, "account_for_loss_in_pipeline_split");
   int chunk = reading_int(r, "num_layers_per_virtual_pipeline_stage", 0);
   int first = reading_int(r, "decoder_first_pipeline_num_layers", 0);
   int last = reading_int(r, "decoder_last_pipeline_num_layers", 0);
@@ -120,13 +140,15 @@ static void read_stages(Reading *r, Degrees *d)
   d->vpp = reading_int(r, "num_virtual_stages_per_pipeline_rank", 1);
   d->vpp = MAX(d->vpp, reading_int(r, "virtual_pipeline_model_parallel_size", 1));
   if (chunk > 0 && d->pp > 0)
-    d->vpp = MAX(1, d->layers / d->pp / chunk);
+    d->vpp = MAX(1, (d->layers + embedding + loss) / d->pp / chunk);
   if (strchr(pattern_text(r), '|'))
     read_pattern(r, d, pattern_text(r));
   else if (*layout)
     read_layout(r, d, layout);
   else if (first || last)
     read_ends(r, d, first, last);
+  else if (embedding || loss)
+    read_accounted(r, d, embedding, loss);
 }
 
 static void put_stages(Reading *r, const Degrees *d, JsonWriter *w)
@@ -280,34 +302,56 @@ static void put_context(Reading *r, const Degrees *d, JsonWriter *w)
     json_put_int(w, "context_parallel_a2a_size", inner);
 }
 
+/* The backend is that of flex alone, whatever the others are told. */
 static const char *read_dispatcher(Reading *r)
 {
   const char *text = reading_text(r, "moe_token_dispatcher_type");
+  const char *backend = reading_text(r, "moe_flex_dispatcher_backend");
 
-  if (!g_str_equal(text, "alltoall_seq"))
+  reading_flag(r, "moe_enable_deepep");
+  if (g_str_equal(text, "alltoall_seq")) {
+    launch_assume(&r->to, "moe_token_dispatcher_type: alltoall_seq, the first form of alltoall, is taken as that");
+    return "alltoall";
+  }
+  if (!g_str_equal(text, "flex") || !*backend || g_str_equal(backend, "deepep"))
     return text;
-  launch_assume(&r->to, "moe_token_dispatcher_type: alltoall_seq, the first form of alltoall, is taken as that");
-  return "alltoall";
+  if (g_str_equal(backend, "ncclep"))
+    launch_assume(&r->to, "moe_flex_dispatcher_backend: ncclep is simulated as hybridep: NCCL's exchange of tokens has no "
+                  "measurements here");
+  else if (!g_str_equal(backend, "hybridep"))
+    launch_fail(&r->to, "--moe-flex-dispatcher-backend: %s: expected deepep, hybridep or ncclep", backend);
+  return "hybridep";
+}
+
+/* Kernels that all software here has, and Megatron-LM runs where it is asked to. */
+static void note_kernels(Reading *r)
+{
+  gboolean grouped = reading_flag(r, "moe_grouped_gemm") || reading_flag(r, "moe_use_legacy_grouped_gemm");
+  gboolean fused = reading_flag(r, "moe_permute_fusion"), wide = !reading_flag(r, "bf16");
+
+  if ((grouped || wide) && fused)
+    return;
+  launch_assume(&r->to, "experts: simulated as with %s%s%s, which nothing says", grouped || wide ? "" : "--moe-grouped-gemm",
+                grouped || wide || fused ? "" : " and ", fused ? "" : "--moe-permute-fusion");
 }
 
 static void put_experts(Reading *r, const Degrees *d, JsonWriter *w)
 {
   int etp = d->etp, experts = reading_int(r, "num_experts", 0);
   const char *dispatcher = read_dispatcher(r);
-  const char *backend = reading_text(r, "moe_flex_dispatcher_backend");
   const char *policy = reading_text(r, "moe_token_drop_policy");
   double capacity = reading_real(r, "moe_expert_capacity_factor", reading_real(r, "moe_train_capacity_factor", 0));
   gboolean padded = reading_flag(r, "moe_pad_expert_input_to_capacity");
 
-  reading_flag(r, "moe_enable_deepep");
   json_put_int(w, "expert_model_parallel_size", d->ep);
   if (experts < 2)
     return;
+  if (!d->deepspeed)
+    note_kernels(r);
   if (etp != d->tp && etp > 0)
     json_put_int(w, "expert_tensor_parallel_size", etp);
   if (d->ep > 1 || etp != d->tp)
-    json_put_string(w, "moe_token_dispatcher_type", g_str_equal(backend, "hybridep") ? "hybridep"
-                    : *dispatcher ? dispatcher : d->deepspeed ? "alltoall" : "allgather");
+    json_put_string(w, "moe_token_dispatcher_type", *dispatcher ? dispatcher : d->deepspeed ? "alltoall" : "allgather");
   if (capacity > 0 && !d->deepspeed) {
     json_put_real(w, "moe_expert_capacity_factor", capacity);
     put_text(w, "moe_token_drop_policy", policy);
@@ -458,14 +502,22 @@ static void read_gpus(Reading *r, Degrees *d)
     launch_assume(&r->to, "gpus: %d: the file does not say how many it runs on (--gpus)", d->gpus);
 }
 
+/* "0:384 200B:768 400B:1152": the last one. */
+static int last_batch(Reading *r)
+{
+  const char *schedule = reading_text(r, "step_batch_size_schedule"), *last = strrchr(schedule, ':');
+
+  return last ? (int)CLAMP(g_ascii_strtoll(last + 1, NULL, 10), 0, G_MAXINT) : 0;
+}
+
 static int read_batch(Reading *r, const Degrees *d)
 {
-  int data = d->gpus / (d->tp * d->pp * d->cp), batch = reading_int(r, "global_batch_size", 0);
+  int data = d->gpus / (d->tp * d->pp * d->cp), batch = reading_int(r, "global_batch_size", last_batch(r));
   static const char *const ramps[] = { "rampup_batch_size", "step_batch_size_schedule" };
 
   for (gsize i = 0; i < G_N_ELEMENTS(ramps) && !r->from->listed; i++) {
     g_autofree char *flag = g_strdelimit(g_strdup(ramps[i]), "_", '-');
-    if (reading_flag(r, ramps[i]))
+    if (reading_flag(r, ramps[i]) && batch > 0)
       launch_assume(&r->to, "global_batch_size: %d: the last one, behind what --%s says", batch, flag);
   }
   if (batch > 0)
