@@ -175,6 +175,27 @@ START_TEST(torchtitan_losses)
 }
 END_TEST
 
+/* Generations behind that of the file: what they run otherwise is lost. */
+START_TEST(torchtitan_generations)
+{
+  static const char *const rows[][2] = {
+    { "torchtitan", "" }, { "torchtitan-2025-11", "" },
+    { "torchtitan-2026-05", "framework: torchtitan-2026-05: takes the loss in 8 chunks, and reads Python alone since February "
+                            "2026: written for v0.2.2, which takes it at once\n" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    Case c = llama_8b_sharded();
+    g_autoptr(Framework) own = framework_load(rows[i][0], NULL);
+    c.plan.framework = own;
+    c.plan.zero = 3;
+    test_text(lost(&c, "torchtitan"), rows[i][1]);
+    test_text(lost(&c, "megatron"), ""); /* no matter to others */
+    case_clear(&c);
+  }
+}
+END_TEST
+
 START_TEST(torchtitan_batch_and_stages)
 {
   Case c = llama_70b();
@@ -441,6 +462,7 @@ TEST_MAIN("export", gpt3_files,
           deepspeed_batch,
           deepspeed_formats,
           torchtitan_losses,
+          torchtitan_generations,
           torchtitan_batch_and_stages,
           torchtitan_flavors,
           others,

@@ -425,6 +425,28 @@ START_TEST(exchanges_are_read)
 }
 END_TEST
 
+/* A loss in chunks, and what goes with it, is of torchtitan since April 2026; another is taken at once. */
+START_TEST(losses_are_read)
+{
+  static const char *const rows[][2] = {
+    { "loss=ChunkedLossWrapper.Config(loss_fn=CrossEntropyLoss.Config()),", "\"framework\": \"torchtitan-2026-05\"" },
+    { "loss=ChunkedCELoss.Config(),", "\"framework\": \"torchtitan-2026-05\"" },
+    { "loss=CrossEntropyLoss.Config(),", "\"framework\": \"torchtitan\"" },
+    { "", "\"framework\": \"torchtitan\"" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("def llama3_8b() -> Trainer.Config:\n    return Trainer.Config(%s\n"
+                                            "        model_spec=model_registry(\"8B\"),\n"
+                                            "        training=TrainingConfig(disable_cuda_graphs=True))\n", rows[i][0]);
+    g_autoptr(Launch) l = launch_read(text, "llama3/c.py", &(LaunchOptions) { 64 }, NULL);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_msg(strstr(l->plan, rows[i][1]) != NULL, "%s", l->plan);
+    ck_assert_uint_eq(l->unknown->len, 0);
+  }
+}
+END_TEST
+
 /* Nothing behind the first return is run; one that a condition leads to is none that is read, and this is said, but of a
  * function inside. */
 START_TEST(returns_end_functions)
@@ -518,6 +540,6 @@ START_TEST(what_cannot_be_written_is_said)
 END_TEST
 
 TEST_LOOPS("launch python", { changes_read_back, FILES * MODELS, FALSE }, { changes_stand_where_they_must },
-           { own_classes_are_configurations }, { exchanges_are_read, 4 }, { returns_end_functions }, { lines_end_alike },
+           { own_classes_are_configurations }, { exchanges_are_read, 4 }, { losses_are_read }, { returns_end_functions }, { lines_end_alike },
            { what_a_plan_has_no_more_is_dropped }, { names_are_those_of_the_function }, { sequences_are_read },
            { classes_are_imported_once }, { what_cannot_be_written_is_said })

@@ -88,6 +88,16 @@ static void put_training(Export *e, GString *text)
                          export_optimizer(e, optimizer_types));
 }
 
+/* What it simulates otherwise than the version that reads TOML runs. */
+static void lose_generation(Export *e)
+{
+  const Framework *f = e->layout.passes.framework;
+
+  if (f->loss_chunks > 1 && g_str_equal(f->engine, "torchtitan"))
+    export_lose(e, "framework: %s: takes the loss in %d chunks, and reads Python alone since February 2026: written for v0.2.2, "
+                "which takes it at once", f->name, f->loss_chunks);
+}
+
 /* DDP stands alone only; all else is FSDP2, which shards gradients too. */
 static void put_data(Export *e, GString *text)
 {
@@ -206,6 +216,7 @@ static gboolean render(Export *e, GString *text, GError **error)
   if (!export_decoders_only(e, error))
     return FALSE;
   export_note(e, "Steps and learning rate are placeholders; data and tokenizer are torchtitan's defaults.");
+  lose_generation(e);
   put_model(e, text);
   put_training(e, text);
   put_parallelism(e, text);

@@ -217,6 +217,14 @@ static void put_kernels(ConfigReading *r, JsonWriter *w)
     launch_assume(&r->to, "compile.enable: false: simulated as if compiled, as torchtitan's own runs are");
 }
 
+/* The first generation that has what the file says. */
+static const char *generation(const ConfigReading *r, gsize dispatcher)
+{
+  if (is_nvfp4(r->from))
+    return "torchtitan-2026-08";
+  return g_str_has_prefix(settings_text(r->from, "loss"), "Chunked") ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
+}
+
 gboolean torchtitan_read(ConfigReading *r)
 {
   const char *optimizer = settings_text(r->from, "optimizer.name");
@@ -236,9 +244,7 @@ gboolean torchtitan_read(ConfigReading *r)
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
   put_kernels(r, &w);
-  json_put_string(&w, "framework", r->framework         ? r->framework
-                                   : is_nvfp4(r->from) ? "torchtitan-2026-08"
-                                                       : dispatchers[dispatcher].framework);
+  json_put_string(&w, "framework", r->framework ? r->framework : generation(r, dispatcher));
   json_close(&w, '}');
   if (*optimizer && g_ascii_strncasecmp(optimizer, "adam", strlen("adam")) != 0)
     launch_assume(&r->to, "optimizer: %s: simulated as AdamW", optimizer);
@@ -264,7 +270,7 @@ const SettingGroup torchtitan_groups[] = {
   { TRUE, "kernels, buckets and formats other than the software's usual ones",
     { "compile*", "model_spec*", "training.compile", "quantize.*", "float8.*", "mx.*", PARALLEL "*",
       "training.mixed_precision_reduce",
-      "activation_checkpoint*", "training.gc_*", "model.use_flex*", "model.attn*", NULL } },
+      "activation_checkpoint*", "training.gc_*", "training.disable_cuda_graphs", "model.use_flex*", "model.attn*", NULL } },
   { .about = NULL },
 };
 

@@ -102,6 +102,10 @@ static void add_sequences(ConfigReading *r, const Settings *own, Settings *out)
                 "training.max_context_length %d", tokens, seq);
     return;
   }
+  if (settings_find(own, "training.num_tokens_per_microbatch_per_dp_rank") &&
+      !settings_true(own, "training.disable_cuda_graphs", FALSE))
+    launch_assume(&r->to, "training.disable_cuda_graphs: False: simulated as if it were True: torchtitan's recorded steps are "
+                  "not simulated");
   const Setting *stages = find_unread(own, PARALLEL "pipeline_parallel_degree");
   if (!stages || g_ascii_strtoll(stages->value, NULL, 10) <= 1)
     parts = 1; /* as torchtitan has it */
@@ -144,8 +148,11 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
 {
   const Setting *ac = find_unread(own, "activation_checkpoint"), *spec = find_unread(own, "model_spec.converters");
   const Setting *optimizer = find_unread(own, "optimizer"), *exchange = find_unread(own, "model_spec.moe_comm_backend");
+  const Setting *loss = find_unread(own, "loss");
   const char *flavor = settings_text(own, "model_spec.0");
 
+  if (loss)
+    take_setting(own, loss, out, "loss", loss->value);
   add_setting(out, "model.name", find_module(r, function, flavor));
   add_setting(out, "model.flavor", g_strdup(flavor));
   for (gsize i = 0; i < G_N_ELEMENTS(modes); i++)
