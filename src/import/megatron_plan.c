@@ -182,10 +182,9 @@ static int read_zero(Reading *r)
   int zero = reading_int(r, "zero_stage", distributed ? 1 : 0);
   const char *optimizer = reading_text(r, "optimizer");
 
-  if (fsdp && g_str_equal(strategy, "optim_grads_params"))
-    return 3;
-  if (fsdp && g_str_equal(strategy, "optim_grads"))
-    return 2;
+  if (fsdp) /* its own default is no_shard */
+    return g_str_equal(strategy, "optim_grads_params") ? 3 : g_str_equal(strategy, "optim_grads") ? 2
+           : g_str_equal(strategy, "optim");
   if (g_str_has_prefix(optimizer, "dist_"))
     return 1;
   return reading_flag(r, "torch_fsdp2") || reading_flag(r, "use_torch_fsdp2") ? 3 : zero;
@@ -221,10 +220,10 @@ static void put_states(Reading *r, const Degrees *d, JsonWriter *w)
     json_put_int(w, "shard_group_size", replicas / copies);
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
     const char *format = reading_text(r, formats[i]);
-    if (precise && *format)
-      json_put_string(w, formats[i], format);
-    else if (narrow && g_str_equal(formats[i], "main_grads_dtype")) /* they are reduced where they are accumulated */
+    if (narrow && g_str_equal(formats[i], "main_grads_dtype")) /* they are reduced where they are accumulated */
       json_put_string(w, formats[i], "bf16");
+    else if (precise && *format)
+      json_put_string(w, formats[i], format);
   }
   if (bucket > 0) {
     json_open(w, "zero_optimization", '{');
