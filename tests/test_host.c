@@ -319,6 +319,14 @@ START_TEST(rules_of_graphs)
                                  "full: what is recorded of a layer cannot be made again with the rest of it");
   f.plan.recompute = RECOMPUTE_SELECTIVE;
   planned_accept(&f);
+  f.plan.ep = 16;
+  f.plan.overlap.exchange = TRUE;
+  planned_accept(&f);
+  f.model->specs[1].attention.qkv_bias = TRUE;
+  planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"partial\": expected none or full where the exchange of tokens overlaps "
+                                 "and attention has biases: nemo-2026-04 cannot record what then delays their gradients");
+  f.plan.overlap.exchange = FALSE;
+  planned_accept(&f);
   f.framework->graphs = 1u << GRAPH_NONE;
   planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"partial\": expected one that nemo-2026-04 runs");
   planned_clear(&f);

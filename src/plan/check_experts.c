@@ -212,7 +212,17 @@ static gboolean counts_stay(const Subject *s)
   return p->precision != DTYPE_FP32 && (blocks || f->stash_elsewhere);
 }
 
-/* As Megatron Core's transformer_config.py has it, and Megatron-Bridge's documents of graphs. */
+static gboolean attends_with_biases(const Model *model)
+{
+  gboolean biases = FALSE;
+
+  for (int i = 0; i < model->n_specs; i++)
+    biases |= model->specs[i].attention.qkv_bias || model->specs[i].attention.out_bias;
+  return biases;
+}
+
+/* As Megatron Core's transformer_config.py has it, and Megatron-Bridge's documents of graphs. Beside an exchange that
+ * overlaps weights' gradients are delayed (arguments.py: "CUDA graph with delay_wgrad_compute doesn't support attn bias"). */
 gboolean check_graph(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -225,6 +235,9 @@ gboolean check_graph(const Subject *s, GError **error)
   if (p->graph == GRAPH_PARTIAL && p->recompute == RECOMPUTE_FULL)
     return broken(error, "cuda_graph: \"partial\": expected none or full where recompute_granularity is full: what is "
                          "recorded of a layer cannot be made again with the rest of it");
+  if (p->graph == GRAPH_PARTIAL && p->overlap.exchange && attends_with_biases(s->model))
+    return broken(error, "cuda_graph: \"partial\": expected none or full where the exchange of tokens overlaps and attention "
+                         "has biases: %s cannot record what then delays their gradients", p->framework->name);
   if (p->graph != GRAPH_FULL || !model_has_experts(s->model) || plan_pads_experts(p))
     return TRUE;
   if (!rows_stay(s))
