@@ -169,6 +169,28 @@ START_TEST(pairs_run_in_turn)
 }
 END_TEST
 
+/* Of a choice of experts stays what each of a token's copies weighs, where it goes and its place there, and where experts
+ * begin; ranks that gather tokens keep all ranks' choices beside, others how many rows each expert gets. */
+START_TEST(choices_are_kept)
+{
+  enum { RANKS = 2, EXPERTS = 4, TOP = 2, COPY = 4 + 2 * 4 };
+  static const ExpertDispatch dispatch[] = { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER };
+  double saved[2], all = TOKENS * RANKS * TOP * COPY + 4 * (EXPERTS / RANKS + 1), counts = 4 * EXPERTS;
+  Planned f;
+
+  for (int i = 0; i < 2; i++) {
+    setup(&f, fixture_moe(8, HIDDEN, 8, TOKENS, 61, EXPERTS, TOP, 16), "1f1b");
+    planned_divide(&f, 1, 1, RANKS);
+    f.plan.ep = RANKS;
+    f.plan.dispatch = dispatch[i];
+    planned_build(&f);
+    saved[i] = price(&f, 1)->saved_bytes;
+    planned_clear(&f);
+  }
+  ck_assert_double_eq(saved[1] - saved[0], all - counts);
+}
+END_TEST
+
 /* Where nothing is known of what stands beside passes, nothing is said of it, and scratch is beside all they keep. */
 START_TEST(others_hold_nothing_between_passes)
 {
@@ -224,5 +246,5 @@ START_TEST(experts_hold_their_rows)
 END_TEST
 
 TEST_LOOPS("beside", { receives_are_posted, 4 }, { spread_rows_are_held }, { head_is_gone_at_the_worst_moment },
-           { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn, 2 },
+           { choices_are_kept }, { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn, 2 },
            { others_hold_nothing_between_passes, 3 }, { schedules_give_back }, { experts_hold_their_rows })

@@ -85,6 +85,25 @@ static void unpermute(Build *b, double moved)
                                 .backward_bytes = bytes, .backward_kernels = 1 });
 }
 
+/* What stays of the choice until the gradient has passed: logits; or weight, expert and place of each copy with where
+ * experts begin (exec/experts.c, route_bytes), and what ranks told each other (exec/experts_exchange.c and experts_gather.c,
+ * agree). */
+static double route_saved(const Build *b, double rows)
+{
+  const PassLayout *p = b->passes;
+  const FeedForward *f = &b->spec->ffn;
+  double copy = dtype_bytes[DTYPE_FP32] + 2 * sizeof(gint32), row = copy * f->experts_per_token;
+  double own = rows * row + (f->experts + 1) * sizeof(gint32);
+
+  if (!p->framework->executor_memory)
+    return ROUTER_BYTES * rows * f->experts;
+  if (!p->experts_apart)
+    return own;
+  if (p->dispatch != DISPATCH_GATHER)
+    return own + p->etp * f->experts * sizeof(gint32);
+  return own + rows * b->expert_block.size * row + (f->experts / p->ep + 1) * sizeof(gint32);
+}
+
 /* Top-k of `rows` tokens, and `moved` bytes to the places from which their experts read them. How many rows each expert
  * gets the host reads back before it issues what works on them, unless each gets its capacity: splits of exchanges and
  * of grouped products are lists of the host (Megatron Core 0.17, token_dispatcher.py, experts.py; HybridEP's blocking
@@ -97,7 +116,8 @@ static void dispatch(Build *b, double rows, double moved)
   int sorts_back = moved > 0 ? SORT_BACKWARD_OPERATIONS : 0;
 
   build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = 2 * logits, .forward_kernels = 4 - permutes,
-                              .backward_bytes = 2 * logits, .backward_kernels = 2 - permutes, .saved = logits,
+                              .backward_bytes = 2 * logits, .backward_kernels = 2 - permutes,
+                              .saved = route_saved(b, rows),
                               .forward_operations = ROUTER_OPERATIONS + sorts - permutes,
                               .backward_operations = ROUTER_BACKWARD_OPERATIONS + sorts_back - permutes });
   permute(b, moved);
