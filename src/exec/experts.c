@@ -484,4 +484,5 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 }
 
 const FeedForwardKind feed_forward_experts = { params, forward, input, weight,
-                                               1u << UP | 1u << EXPERT_OUT | 1u << SHARED_UP };
+                                               1u << UP | 1u << ROUTE | 1u << EXPERT_OUT | 1u << SHARED_UP |
+                                                   1u << VISITS };
