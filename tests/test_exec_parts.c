@@ -305,12 +305,17 @@ START_TEST(memory_is_held_until_it_is_freed)
   memory_release(&m, beside, x);
   memory_release(&m, computes, y);
   ck_assert_double_eq(memory_held(&m, PART_BUFFERS), 100);
-  memory_alloc(&m, computes, PART_BUFFERS, 50);
+  void *z = memory_alloc(&m, computes, PART_BUFFERS, 50);
   ck_assert_double_eq(m.peak_buffers, 150);
+  memory_release(&m, computes, z);
+  memory_alloc(&m, computes, PART_ACTIVATIONS, 80); /* more in all, of buffers less */
+  ck_assert_double_eq(m.peak_buffers, 100);
+  ck_assert_double_eq(m.most_buffers, 150);
   event->done = event->recorded;
   b->sync(b, beside);
   memory_mark(&m);
-  ck_assert_double_eq(m.peak_buffers, 50);
+  ck_assert_double_eq(m.peak_buffers, 0);
+  ck_assert_double_eq(m.most_buffers, 0);
   b->event_free(b, event);
   b->stream_free(b, beside);
   memory_clear(&m);

@@ -3,7 +3,7 @@
 
 enum { START, END, EXPOSED, PEAK_ACTIVATIONS = EXPOSED + EXPOSED_COUNT, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS,
        FIELDS };
-enum { EXPERT_LOAD = PART_COUNT, BUSIEST_LOAD, USED, RESERVED, DEVICE, ROW_FIELDS }; /* behind held parts */
+enum { HELD_LOAD = PART_COUNT, PEAK_LOAD, BUSIEST_LOAD, MOST_BUFFERS, USED, RESERVED, DEVICE, ROW_FIELDS }; /* behind held parts */
 
 static gboolean speaks_for_row(const Exec *x)
 {
@@ -24,13 +24,43 @@ static void fill_task(const Exec *x, int task, const double exposed[EXPOSED_COUN
   out[AFTER_BUFFERS] = run->after_buffers;
 }
 
+/* Of experts, where the row's tasks held most: of activations, or of these and buffers. A forward holds more at its end
+ * than at its beginning. */
+static double load_at_most(const Exec *x, gboolean buffers)
+{
+  double most = 0, load = 0;
+
+  for (guint i = 0; i < x->order[LANE_COMPUTE]->len; i++) {
+    int task = g_array_index(x->order[LANE_COMPUTE], int, i);
+    const TaskRun *run = &x->runs[task];
+    double peak = run->peak_activations + (buffers ? run->peak_buffers : 0);
+    double after = run->after_activations + (buffers ? run->after_buffers : 0);
+    if (MAX(peak, after) <= most)
+      continue;
+    most = MAX(peak, after);
+    load = after >= peak || exec_task(x, task)->pass == PASS_FORWARD ? run->load_after : run->load_before;
+  }
+  return load;
+}
+
+static double most_buffers(const Exec *x)
+{
+  double most = 0;
+
+  for (guint i = 0; i < x->program->tasks->len; i++)
+    if (x->runs[i].end && exec_task(x, i)->row == x->row)
+      most = MAX(most, x->runs[i].most_buffers);
+  return most;
+}
+
 static void fill_row(const Exec *x, double *out)
 {
   for (int part = 0; part < PART_COUNT; part++)
     out[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
-  if (x->visits.even > 0)
-    out[EXPERT_LOAD] = x->visits.rows / x->visits.even;
-  out[BUSIEST_LOAD] = x->visits.busiest;
+  out[HELD_LOAD] = load_at_most(x, FALSE);
+  out[PEAK_LOAD] = load_at_most(x, TRUE);
+  out[BUSIEST_LOAD] = x->busiest_load;
+  out[MOST_BUFFERS] = most_buffers(x);
   out[USED] = x->device.used_bytes;
   out[RESERVED] = x->device.reserved_bytes;
   out[DEVICE] = x->device.device_bytes;
@@ -130,8 +160,10 @@ Trace *exec_trace(Exec *x)
   add_memory(trace, x->program, all);
   for (int row = 0; row < trace->n_rows; row++) {
     memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
-    trace->rows[row].expert_load = rows[row * ROW_FIELDS + EXPERT_LOAD];
+    trace->rows[row].held_load = rows[row * ROW_FIELDS + HELD_LOAD];
+    trace->rows[row].peak_load = rows[row * ROW_FIELDS + PEAK_LOAD];
     trace->rows[row].busiest_load = rows[row * ROW_FIELDS + BUSIEST_LOAD];
+    trace->rows[row].most_buffers = rows[row * ROW_FIELDS + MOST_BUFFERS];
     trace->rows[row].used_bytes = rows[row * ROW_FIELDS + USED];
     trace->rows[row].reserved_bytes = rows[row * ROW_FIELDS + RESERVED];
     trace->rows[row].device_bytes = rows[row * ROW_FIELDS + DEVICE];

@@ -309,16 +309,13 @@ static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *
   return w->path ? routed : rows_sum(r, routed);
 }
 
-static void count_visits(const LayerRun *r, const Experts *w, const Visits *v)
+static void count_visits(const LayerRun *r, LayerState *state, const Experts *w, const Visits *v)
 {
   double even = (double)w->rows * w->top * w->etp;
 
-  if (!r->visits)
-    return;
-  r->visits->rows += v->copies;
-  r->visits->even += even;
-  if (even > 0)
-    r->visits->busiest = MAX(r->visits->busiest, v->copies / even);
+  state->visits = (ExpertVisits) { v->copies, even };
+  if (r->busiest_load && even > 0)
+    *r->busiest_load = MAX(*r->busiest_load, v->copies / even);
 }
 
 /* What the experts make of the rows of `in`. */
@@ -330,7 +327,7 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   Visits v;
 
   visits_load(state, w, &v);
-  count_visits(r, w, &v);
+  count_visits(r, state, w, &v);
   void *copies = room_for_copies(r, &v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
   rows_ungather(r, rows, in);

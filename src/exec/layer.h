@@ -96,10 +96,9 @@ typedef enum {
   GROUP_COUNT,
 } Group;
 
-/* Rows at this rank's experts. */
+/* Rows at this rank's experts, and an even share of them. */
 typedef struct {
-  double rows, even; /* of all micro-batches and blocks, and an even share of them */
-  double busiest;    /* largest rows over their even share of one micro-batch in one block */
+  double rows, even;
 } ExpertVisits;
 
 /* Where a layer runs. */
@@ -119,7 +118,8 @@ typedef struct {
   double token_share; /* 1 / tokens of the global batch */
   double loss_scale; /* of gradients, 1 = they are the loss's own */
   double *loss;      /* on the device, += mean of this rank's share, not scaled */
-  ExpertVisits *visits; /* on the host, added to; NULL = not counted */
+  double *busiest_load; /* on the host: largest rows at this rank's experts over an even share of them, of one
+                           micro-batch in one block; NULL = not noted */
   int *remade;       /* on the host, += blocks of which something is made again; NULL = not counted */
 } LayerRun;
 
@@ -136,6 +136,7 @@ enum { STATE_SLOTS = 28 };
 typedef struct {
   void *kept[STATE_SLOTS];
   const int32_t *tokens, *labels; /* of the micro-batch, not owned */
+  ExpertVisits visits; /* of the last forward */
   int32_t *counts; /* on the host, from the forward to the weight pass: where copies of tokens went */
   void *gathered; /* gradient of all rows, that the embedding of a spread vocabulary leaves for the others' shares */
 } LayerState;
@@ -159,6 +160,8 @@ void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GAr
  * where it counts as buffers. */
 void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep);
 void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state);
+/* Adds the rows of experts whose activations are held. */
+void layer_visits(const LayerState *state, ExpertVisits *held);
 /* Counts what a weight pass will still read as activations. */
 void layer_defer(const LayerRun *r, LayerState *state);
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);

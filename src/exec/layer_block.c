@@ -264,4 +264,12 @@ static void remake(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   }
 }
 
+void layer_visits(const LayerState *state, ExpertVisits *held)
+{
+  if (!state->kept[ACT])
+    return;
+  held->rows += state->visits.rows;
+  held->even += state->visits.even;
+}
+
 const LayerType layer_block = { params, forward, input, weight, forget, remake };

@@ -49,6 +49,7 @@ static void count(Memory *m, MemoryPart part, double bytes)
     m->peak_activations = m->held[PART_ACTIVATIONS];
     m->peak_buffers = m->held[PART_BUFFERS];
   }
+  m->most_buffers = MAX(m->most_buffers, m->held[PART_BUFFERS]);
 }
 
 /* What has been freed by now is no longer held. */
@@ -76,7 +77,7 @@ void memory_mark(Memory *m)
 {
   settle(m);
   m->peak_activations = m->held[PART_ACTIVATIONS];
-  m->peak_buffers = m->held[PART_BUFFERS];
+  m->peak_buffers = m->most_buffers = m->held[PART_BUFFERS];
 }
 
 static void out_of_memory(Memory *m, const char *what, double held, gsize bytes)

@@ -21,6 +21,7 @@ typedef struct {
   double host_held;          /* bytes, apart from the device's */
   double limit;              /* bytes in all, 0 = none */
   double peak_activations, peak_buffers; /* held at the largest sum since memory_mark */
+  double most_buffers;       /* alone, since memory_mark */
   void (*fatal)(void *data, const char *message);
   void *data;
 } Memory;
@@ -41,7 +42,7 @@ void *memory_alloc_host(Memory *memory, gsize bytes);
 /* Bytes of a part that are held now. */
 double memory_held(Memory *memory, MemoryPart part);
 
-/* Starts a new largest sum. */
+/* Starts a new largest sum, and largest buffers. */
 void memory_mark(Memory *memory);
 
 #endif

@@ -89,6 +89,19 @@ static void strike(Exec *x)
   }
 }
 
+static double held_load(const Exec *x)
+{
+  const ScheduleShape *shape = &x->layout->pipeline.shape;
+  ExpertVisits held = { 0 };
+
+  for (int c = 0; c < shape->chunks && x->busiest_load > 0; c++)
+    for (int m = 0; m < shape->micro; m++)
+      for (int i = 0; i < x->chunks[c].end_layer - x->chunks[c].first_layer; i++)
+        if (model_layer(x->model, x->chunks[c].first_layer + i)->kind == LAYER_BLOCK)
+          layer_visits(&x->chunks[c].micro[m].layers[i], &held);
+  return held.even > 0 ? held.rows / held.even : 0;
+}
+
 static void issue(Exec *x, int task, int lane)
 {
   TaskRun *run = &x->runs[task];
@@ -103,13 +116,16 @@ static void issue(Exec *x, int task, int lane)
   check_backend(x);
   x->exposure.task = task;
   memory_mark(&x->memory);
+  run->load_before = held_load(x);
   x->b->event_record(x->b, run->start, s);
   task_work[exec_task(x, task)->kind](x, task, s);
   x->b->event_record(x->b, run->end, s);
   run->peak_activations = x->memory.peak_activations;
   run->peak_buffers = x->memory.peak_buffers;
+  run->most_buffers = x->memory.most_buffers;
   run->after_activations = memory_held(&x->memory, PART_ACTIVATIONS);
   run->after_buffers = memory_held(&x->memory, PART_BUFFERS);
+  run->load_after = held_load(x);
   run->issued = TRUE;
   __atomic_add_fetch(&x->progress, 1, __ATOMIC_RELAXED);
   check_backend(x);
@@ -174,7 +190,7 @@ static void start_step(Exec *x)
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].taken = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
-  x->visits = (ExpertVisits) { 0 };
+  x->busiest_load = 0;
   x->remade = 0;
   exposure_restart(&x->exposure);
   device_memory(x, TRUE);

@@ -331,27 +331,33 @@ static double held(const Trace *trace, int row, const MemoryPoint *point, int ki
 
 static double most(const Trace *trace, int row, int kind)
 {
-  double most = 0;
+  const TraceRow *r = &trace->rows[row];
+  double most = kind == HELD_BUFFERS ? r->most_buffers + r->static_bytes[PART_BUFFERS] : 0;
 
   for (guint i = 0; i < trace->rows[row].points->len; i++)
     most = fmax(most, held(trace, row, &g_array_index(trace->rows[row].points, MemoryPoint, i), kind));
   return most;
 }
 
-/* Makes what runs beside passes take no time, or longer than any pass. */
-static void time_beside(Program *p, double seconds)
+/* What runs beside passes takes no time, or longer than any pass: a bit each of the kinds that are long. */
+static const TaskKind beside_kinds[] = { TASK_REDUCE, TASK_GATHER };
+enum { BESIDE_KINDS = G_N_ELEMENTS(beside_kinds), TIMINGS = 1 << BESIDE_KINDS };
+
+static void time_beside(Program *p, int long_ones)
 {
-  for (guint i = 0; i < p->segments->len; i++) {
-    Segment *s = &g_array_index(p->segments, Segment, i);
-    if (s->kind != TASK_REDUCE && s->kind != TASK_GATHER)
-      continue;
-    s->seconds = seconds;
-    memset(&s->cost.use, 0, sizeof s->cost.use);
-  }
+  for (guint i = 0; i < p->segments->len; i++)
+    for (int k = 0; k < BESIDE_KINDS; k++) {
+      Segment *s = &g_array_index(p->segments, Segment, i);
+      if (s->kind != beside_kinds[k])
+        continue;
+      s->seconds = long_ones >> k & 1;
+      memset(&s->cost.use, 0, sizeof s->cost.use);
+    }
 }
 
-/* What rows are predicted to hold if one's experts get as many rows as they got, and sums and gathers take so long. */
-static Trace *predict(const Suite *s, const Model *model, const Plan *plan, double load, double seconds)
+/* What rows are predicted to hold if one's experts get as many rows as they got, with such times beside passes, which
+ * run in the order in which they are listed. */
+static Trace *predict(const Suite *s, const Model *model, const Plan *plan, double load, int long_ones)
 {
   Plan busy = *plan;
 
@@ -359,49 +365,59 @@ static Trace *predict(const Suite *s, const Model *model, const Plan *plan, doub
     busy.expert_load = load;
   g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&busy), s->cluster);
   g_autoptr(Program) program = program_new(model, LAYOUT(&busy), s->cluster, prices);
-  time_beside(program, seconds);
+  program->opportunistic = FALSE;
+  time_beside(program, long_ones);
   return simulate(program);
 }
 
 /* 0 between the two that are predicted. */
-static double distance(double measured, double a, double b)
+static double distance(double measured, double low, double high)
 {
-  double low = fmin(a, b), high = fmax(a, b);
   return measured < low ? measured / low - 1 : measured > high ? measured / high - 1 : 0;
 }
 
-/* The largest gradients that a sum frees. They are not there where it ends before the next pass begins, and still are
- * where the host has not come to free them; likewise weights that were gathered. */
+/* The largest gradients that sums of one pass free, of experts and of all else. They are not there where these end before
+ * the next pass begins, and still are where the host has not come to free them; likewise weights that were gathered. */
 static double summed_bytes(const Program *p)
 {
-  double most = 0;
+  const Segment *before = NULL;
+  double most = 0, freed = 0;
 
-  for (guint i = 0; i < p->segments->len; i++) {
-    const Segment *s = &g_array_index(p->segments, Segment, i);
-    most = s->kind == TASK_REDUCE ? fmax(most, s->free_bytes) : most;
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Segment *s = &g_array_index(p->segments, Segment, g_array_index(p->tasks, Task, i).segment);
+    gboolean joins = before && before->kind == TASK_REDUCE && before->first_layer == s->first_layer;
+    freed = s->kind == TASK_REDUCE ? s->free_bytes + (joins ? freed : 0) : 0;
+    most = fmax(most, freed);
+    before = s;
   }
   return most;
 }
 
+/* Experts' rows, over an even share, where a row was measured to hold most: of activations, several micro-batches' and
+ * blocks'; of buffers, those of a pass of the busiest block. */
+static double load_of(const TraceRow *row, int kind)
+{
+  return kind == HELD_ACTIVATIONS ? row->held_load : kind == HELD_BUFFERS ? row->busiest_load : row->peak_load;
+}
+
 /* How far the most that any row holds is from what is predicted. Of gradients that are summed beside passes, and of
- * weights that are gathered there, as many are held at once as the program lets be, or fewer: time decides. Activations
- * are of several micro-batches and blocks, whose experts' rows are the step's; buffers of one pass of a block, and most
- * of the busiest. */
+ * weights that are gathered there, as many are held at once as the program lets be, or fewer: time decides. */
 static void held_errors(const Suite *s, const Model *model, const Plan *plan, const Program *program,
                         const Trace *trace, double errors[HELD_KINDS])
 {
   memset(errors, 0, HELD_KINDS * sizeof *errors);
-  for (int row = 0; row < trace->n_rows; row++) {
+  for (int row = 0; row < trace->n_rows; row++)
     for (int kind = 0; kind < HELD_KINDS; kind++) {
-      double load = kind == HELD_BUFFERS ? trace->rows[row].busiest_load : trace->rows[row].expert_load;
-      g_autoptr(Trace) fewest = predict(s, model, plan, load, 0), all = predict(s, model, plan, load, 1);
-      double summed = kind == HELD_ACTIVATIONS ? 0 : summed_bytes(program);
-      double error = distance(most(trace, row, kind), most(fewest, row, kind) - summed,
-                              most(all, row, kind) + summed);
+      double summed = kind == HELD_ACTIVATIONS ? 0 : summed_bytes(program), low = INFINITY, high = 0;
+      for (int long_ones = 0; long_ones < TIMINGS; long_ones++) {
+        g_autoptr(Trace) predicted = predict(s, model, plan, load_of(&trace->rows[row], kind), long_ones);
+        low = fmin(low, most(predicted, row, kind));
+        high = fmax(high, most(predicted, row, kind));
+      }
+      double error = distance(most(trace, row, kind), low - summed, high + summed);
       if (fabs(error) > fabs(errors[kind]))
         errors[kind] = error;
     }
-  }
 }
 
 /* Whether each task moved what the program says, and as many blocks were made again. */
