@@ -3,6 +3,7 @@
 #include "op/op.h"
 #include "planned.h"
 #include "schedule/schedule.h"
+#include "sim/simulate.h"
 
 enum { HIDDEN = 32, TOKENS = 16, ROWS = 4 * HIDDEN * TOKENS }; /* bytes of a boundary in fp32 */
 
@@ -229,6 +230,161 @@ START_TEST(schedules_give_back)
 }
 END_TEST
 
+static const Task *task_of(const Program *p, int task)
+{
+  return &g_array_index(p->tasks, Task, task);
+}
+
+/* Whether a send's receive is posted where its receiver has come to a pass, of which it has run those before. */
+static gboolean is_posted(const Program *p, const ProgramReceives *r, const int *receiver, const int *next, int send)
+{
+  int row = task_of(p, send)->row, to = task_of(p, receiver[send])->row, lane = to * LANE_COUNT + LANE_COMPUTE, number = 0;
+  int pass = MIN(next[lane], p->lane_first[lane + 1] - 1) - p->lane_first[lane];
+
+  for (int i = p->lane_first[row * LANE_COUNT + LANE_PIPELINE]; p->lane_tasks[i] != send; i++)
+    number += receiver[p->lane_tasks[i]] >= 0 && task_of(p, receiver[p->lane_tasks[i]])->row == to;
+  return r->posted[row * p->n_rows + to][pass] > number;
+}
+
+/* Tasks that can run where a send, and what is behind it on its lane, waits for its receive. */
+static int come_through(const Program *p)
+{
+  g_autoptr(ProgramReceives) receives = program_receives_new(p);
+  g_autofree int *receiver = program_receivers(p), *next = g_memdup2(p->lane_first, p->n_rows * LANE_COUNT * sizeof(int));
+  g_autofree gboolean *done = g_new0(gboolean, p->tasks->len);
+  int n = 0, before;
+
+  do {
+    before = n;
+    for (int lane = 0; lane < p->n_rows * LANE_COUNT; lane++)
+      for (; next[lane] < p->lane_first[lane + 1]; next[lane]++, n++) {
+        int task = p->lane_tasks[next[lane]], ready = receiver[task] < 0 || is_posted(p, receives, receiver, next, task);
+        for (int d = 0; d < task_of(p, task)->n_deps; d++)
+          ready &= done[p->deps[task_of(p, task)->first_dep + d]];
+        if (!ready)
+          break;
+        done[task] = TRUE;
+      }
+  } while (n > before);
+  return n;
+}
+
+/* Whatever the schedule, no rows wait for one another because receives are not posted. */
+START_TEST(sends_come_through)
+{
+  for (int pp = 2; pp <= 8; pp *= 2)
+    for (int i = 0; schedules[i]; i++) {
+      Planned f;
+      setup(&f, fixture_llama(14, HIDDEN, 8, 4, TOKENS, 61), schedules[i]->name);
+      f.plan.global_batch = 16;
+      planned_divide(&f, 1, pp, 1);
+      if (plan_check(&f.plan, f.model, f.cluster, NULL) == RULE_NONE) {
+        planned_build(&f);
+        ck_assert_msg(come_through(f.program) == (int)f.program->tasks->len, "%s, %d ranks", schedules[i]->name, pp);
+      }
+      planned_clear(&f);
+    }
+}
+END_TEST
+
+/* What comes around before the first row is done with its first chunk is received by then, and waits there. */
+START_TEST(results_that_come_around_are_received)
+{
+  enum { PP = 2, MICRO = 8 };
+  Planned f;
+
+  setup(&f, dense(), "looped-bfs");
+  planned_divide(&f, 1, PP, 1);
+  planned_build(&f);
+  g_autoptr(ProgramReceives) r = program_receives_new(f.program);
+  const int *posted = r->posted[1 * PP + 0];
+  ck_assert_int_eq(posted[0], RECEIVES_AHEAD);
+  ck_assert_int_eq(posted[MICRO - 1], MICRO - 2); /* of which the last is sent when the last forward but one ends */
+  ck_assert_int_eq(posted[MICRO], MICRO - 1);
+  ck_assert_ptr_null(r->posted[0]);
+  planned_clear(&f);
+}
+END_TEST
+
+static void take_long(Program *p, TaskKind kind, double seconds)
+{
+  for (guint i = 0; i < p->segments->len; i++) {
+    Segment *s = &g_array_index(p->segments, Segment, i);
+    s->seconds = s->kind == kind ? seconds : s->seconds;
+    if (s->kind == kind)
+      memset(&s->cost.use, 0, sizeof s->cost.use);
+  }
+}
+
+/* Results of a row that are made and not yet sent when a pass ends. */
+static int results_at(const Program *p, const Trace *t, int row, double end)
+{
+  int results = 0;
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *send = &g_array_index(t->spans, Span, i);
+    if (send->kind != TASK_SEND || send->row != row || send->end <= end)
+      continue;
+    for (int d = 0; d < task_of(p, i)->n_deps; d++)
+      results += g_array_index(t->spans, Span, p->deps[task_of(p, i)->first_dep + d]).end <= end;
+  }
+  return results;
+}
+
+/* However long sends take, a row has two results at most, and holds them until they are sent. */
+START_TEST(two_results_are_held)
+{
+  static const char *const tried[] = { "1f1b", "gpipe", "looped-bfs", "zb-h2" };
+  int most = 0;
+  Planned f;
+
+  setup(&f, dense(), tried[_i]);
+  planned_divide(&f, 1, 2, 1);
+  f.plan.overlap.pipeline = TRUE;
+  planned_build(&f);
+  take_long(f.program, TASK_SEND, 1000);
+  g_autoptr(Trace) t = simulate(f.program);
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *span = &g_array_index(t->spans, Span, i);
+    if (span->kind == TASK_PASS)
+      most = MAX(most, results_at(f.program, t, span->row, span->end));
+    if (span->kind == TASK_SEND)
+      ck_assert_double_eq(segment_of(&f, i)->free_bytes, ROWS);
+  }
+  ck_assert_int_eq(most, 2);
+  planned_clear(&f);
+}
+END_TEST
+
+static double most_buffers(const Program *p)
+{
+  g_autoptr(Trace) t = simulate(p);
+  double most = 0;
+
+  for (guint i = 0; i < t->rows[0].points->len; i++)
+    most = MAX(most, g_array_index(t->rows[0].points, MemoryPoint, i).buffers);
+  return most;
+}
+
+/* Weights are there from when they may be gathered, of the next piece while one runs, however long that takes. */
+START_TEST(gathered_weights_are_held_early)
+{
+  Planned f;
+
+  setup(&f, dense(), "1f1b");
+  planned_divide(&f, 1, 1, 2);
+  f.plan.zero = 3;
+  planned_build(&f);
+  take_long(f.program, TASK_REDUCE, 0);
+  double soon = most_buffers(f.program);
+  take_long(f.program, TASK_GATHER, 1000);
+  ck_assert_double_eq(most_buffers(f.program), soon);
+  int first = f.program->lane_tasks[f.program->lane_first[LANE_COMPUTE]];
+  ck_assert_double_ge(segment_of(&f, first)->alloc_bytes, 4 * (price(&f, 0)->params + price(&f, 1)->params));
+  planned_clear(&f);
+}
+END_TEST
+
 /* Bytes that the executor's allocator counted in the backward of a block of tests/mpi/parity.c, with as many rows at
  * each expert: the gradient that passes on, those of the feed-forward's products (router, experts' two, shared experts'
  * two), what shared experts gave, and the experts' rows twice. */
@@ -247,4 +403,6 @@ END_TEST
 
 TEST_LOOPS("beside", { receives_are_posted, 4 }, { spread_rows_are_held }, { head_is_gone_at_the_worst_moment },
            { choices_are_kept }, { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn, 2 },
-           { others_hold_nothing_between_passes, 3 }, { schedules_give_back }, { experts_hold_their_rows })
+           { others_hold_nothing_between_passes, 3 }, { schedules_give_back }, { experts_hold_their_rows },
+           { sends_come_through }, { results_that_come_around_are_received }, { two_results_are_held, 4 },
+           { gathered_weights_are_held_early })

@@ -95,33 +95,20 @@ gboolean task_arrives(const Exec *x, int dep)
   return exec_task(x, dep)->kind == TASK_SEND && exec_task(x, dep)->row != x->row;
 }
 
-/* Row that waits for a send, and the task that does. */
-static int find_taker(const Program *p, int send, int *row)
-{
-  for (guint i = 0; i < p->tasks->len; i++) {
-    const Task *t = &g_array_index(p->tasks, Task, i);
-    for (int d = 0; d < t->n_deps; d++)
-      if (p->deps[t->first_dep + d] == send && t->row != g_array_index(p->tasks, Task, send).row) {
-        *row = t->row;
-        return i;
-      }
-  }
-  g_assert_not_reached();
-}
-
 /* The pairs of rows that exchange, in the order of first use, and what comes here. */
 static gboolean init_pairs(Exec *x, GError **error)
 {
   const Program *p = x->program;
   g_autofree gboolean *known = g_new0(gboolean, p->n_rows * p->n_rows);
+  g_autofree int *taker = program_receivers(p);
 
   for (int from = 0; from < p->n_rows && !*error; from++) {
     int lane = from * LANE_COUNT + LANE_PIPELINE;
     for (int i = p->lane_first[lane]; i < p->lane_first[lane + 1] && !*error; i++) {
-      int to = 0;
-      if (exec_task(x, p->lane_tasks[i])->kind != TASK_SEND)
+      Arrival arrival = { .send = p->lane_tasks[i], .taker = taker[p->lane_tasks[i]] };
+      if (exec_task(x, arrival.send)->kind != TASK_SEND)
         continue;
-      Arrival arrival = { .send = p->lane_tasks[i], .taker = find_taker(p, p->lane_tasks[i], &to) };
+      int to = exec_task(x, arrival.taker)->row;
       if (!known[from * p->n_rows + to]) {
         BackendComm *comm = pair_comm(x, from, to, error);
         BackendComm *gather = x->layout->pipeline.scatters_sends ? axis_comm(x, AXIS_TENSOR, error) : NULL;
@@ -199,6 +186,7 @@ gboolean groups_init(Exec *x, GError **error)
   find_tied(x->program, tied);
   x->outgoing = g_new0(BackendComm *, x->program->n_rows);
   x->incoming = g_new0(Incoming, x->program->n_rows);
+  x->receives = program_receives_new(x->program);
   x->world = split(x, 0, x->b->rank, &found);
   x->tensor = axis_comm(x, AXIS_TENSOR, &found);
   x->tensor_late = axis_comm(x, AXIS_TENSOR, &found);
@@ -242,6 +230,7 @@ void groups_clear(Exec *x)
   }
   for (gsize i = 0; i < G_N_ELEMENTS(comms); i++)
     x->b->comm_free(x->b, comms[i]);
+  program_receives_free(x->receives);
   g_free(x->outgoing);
   g_free(x->incoming);
 }
@@ -273,20 +262,21 @@ static guint wanted(const Incoming *in, int taker)
  * that waits posts ahead all the same (receives_more). */
 void receives_post(Exec *x, int taker)
 {
-  guint ahead = x->step > 1 ? RECEIVES_AHEAD : 0;
+  int rows = x->program->n_rows;
 
-  for (int row = 0; row < x->program->n_rows; row++) {
+  for (int row = 0; row < rows; row++) {
     Incoming *in = &x->incoming[row];
     if (!in->arrivals)
       continue;
-    guint end = MIN(MAX(in->taken + ahead, wanted(in, taker)), in->arrivals->len);
+    in->allowed = x->receives->posted[row * rows + x->row][in->begun++];
+    guint end = x->step > 1 ? in->allowed : wanted(in, taker);
     for (; in->posted < end; in->posted++)
       post(x, in, &g_array_index(in->arrivals, Arrival, in->posted));
   }
 }
 
 /* While the rank waits in a step: where all that was posted has come, there may be more
- * on the way, which its sender waits to get rid of. */
+ * on the way, which its sender waits to get rid of, as far as the program allows. */
 void receives_more(void *data)
 {
   Exec *x = data;
@@ -297,7 +287,7 @@ void receives_more(void *data)
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];
     guint n = in->posted;
-    if (!in->arrivals || n == in->arrivals->len)
+    if (!in->arrivals || n >= in->allowed)
       continue;
     if (n == 0 || x->b->event_done(x->b, g_array_index(in->arrivals, Arrival, n - 1).event)) {
       post(x, in, &g_array_index(in->arrivals, Arrival, n));
@@ -328,7 +318,6 @@ void receives_take(Exec *x, int taker, BackendStream *s)
         continue;
       x->b->event_wait(x->b, a->event, s);
       hand_over(x, a);
-      in->taken++;
     }
   }
 }

@@ -40,7 +40,9 @@ typedef struct {
   BackendComm *gather; /* tensor-parallel ranks, where each was sent a share */
   BackendStream *stream;
   GArray *arrivals;    /* Arrival, in the order sent */
-  guint posted, taken; /* of the arrivals */
+  guint posted;        /* of the arrivals */
+  guint allowed;       /* how many may be, now */
+  guint begun;         /* passes of the row that have begun */
 } Incoming;
 
 /* One micro-batch on one chunk. */
@@ -80,6 +82,7 @@ struct Exec {
   BackendComm *shares[2];  /* pipeline ranks, for lookups and for the head; NULL unless the vocabulary is spread */
   BackendComm **outgoing;  /* of each row */
   Incoming *incoming;      /* of each row */
+  ProgramReceives *receives;
   ChunkState *chunks;
   ChunkState share;        /* of a spread vocabulary: the head's, no stage */
   void *spread_rows;       /* what is looked up for another row and comes back, on the device */
@@ -133,7 +136,7 @@ gboolean task_arrives(const Exec *x, int dep);
 /* The chunk of this row that holds a stage of a copy, NULL = another row's. */
 ChunkState *chunk_find(const Exec *x, int stage, int copy);
 
-/* Posts receives as far as they are wanted; `taker` must find its own posted. */
+/* Posts receives as far as the program says when a pass begins; `taker` must find its own posted. */
 void receives_post(Exec *x, int taker);
 
 /* Posts more while the rank waits; `data` is the Exec. */

@@ -188,7 +188,7 @@ static void start_step(Exec *x)
     x->runs[i].moved = 0;
   }
   for (int row = 0; row < x->program->n_rows; row++)
-    x->incoming[row].posted = x->incoming[row].taken = 0;
+    x->incoming[row].posted = x->incoming[row].begun = x->incoming[row].allowed = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
   x->busiest_load = 0;
   x->remade = 0;

@@ -1,7 +1,7 @@
 /*
- * What tdp-run holds beside the scratch of its passes: receives that are posted (exec/groups.c, receives_post), what
- * waits for the next pass on its own rank, tokens on the device, and rows of a spread vocabulary (exec/work_spread.c). Of
- * other software nothing is known of these.
+ * What tdp-run holds beside the scratch of its passes: receives that are posted (exec/groups.c, receives_post), results
+ * until they are sent, what waits for the next pass on its own rank, weights from when they may be gathered, tokens on the
+ * device, and rows of a spread vocabulary (exec/work_spread.c). Of other software nothing is known of these.
  */
 #include "program/build.h"
 
@@ -17,21 +17,6 @@ static int neighbour(const ProgramBuild *b, int rank, int chunk, gboolean behind
   int stage = program_stage(b, rank, chunk) + (behind ? 1 : -1);
 
   return stage >= 0 && stage < b->stages ? pipeline_rank(p, stage, schedule_copy(p->schedule, chunk)) : -1;
-}
-
-int beside_sender(const ProgramBuild *b, const Chunk *chunk, Pass pass)
-{
-  gboolean flows = pass == PASS_FORWARD || is_backward(pass);
-  int row = flows ? neighbour(b, chunk->rank, chunk->index, is_backward(pass)) : -1;
-
-  return executor_memory(b) && row != chunk->rank ? row : -1;
-}
-
-void beside_receives(const ProgramBuild *b, int posted, gboolean last, Segment *s)
-{
-  s->alloc_bytes += posted * boundary_bytes(b);
-  if (last)
-    s->free_bytes += boundary_bytes(b);
 }
 
 /* Each row adds up what it looks up for others in one place; the first has lookups ahead, the last a normed output. */
@@ -87,8 +72,113 @@ void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
   int to = (backward ? first : last) ? neighbour(b, chunk->rank, chunk->index, !backward) : -1;
   if (from >= 0)
     s->alloc_bytes -= boundary_bytes(b);
-  if (from >= 0 && from != chunk->rank)
+  if (to >= 0)
     s->free_bytes -= boundary_bytes(b);
-  if (to == chunk->rank)
-    s->free_bytes -= boundary_bytes(b);
+}
+
+void beside_send(const ProgramBuild *b, Segment *s)
+{
+  s->free_bytes += executor_memory(b) ? boundary_bytes(b) : 0;
+}
+
+/* What tasks of computation take beside what is theirs: when they begin, for the host takes it before the first of a row;
+ * when they end, for it goes on then and waits with what it has for the next. */
+typedef struct {
+  double begin, end;
+} Taken;
+
+static void take(const Program *p, Taken *taken, int row, int before, double bytes)
+{
+  int first = p->lane_first[row * LANE_COUNT + LANE_COMPUTE];
+
+  if (before > first)
+    taken[p->lane_tasks[before - 1]].end += bytes;
+  else
+    taken[p->lane_tasks[first]].begin += bytes;
+}
+
+static void take_receives(const ProgramBuild *b, Taken *taken)
+{
+  const Program *p = b->program;
+  g_autoptr(ProgramReceives) receives = program_receives_new(p);
+
+  for (int pair = 0; pair < p->n_rows * p->n_rows; pair++) {
+    int row = pair % p->n_rows, before = 0, *posted = receives->posted[pair];
+    const int *lane = &p->lane_first[row * LANE_COUNT + LANE_COMPUTE];
+    for (int i = lane[0]; i < lane[1] && posted; i++) {
+      take(p, taken, row, i, (posted[i - lane[0]] - before) * boundary_bytes(b));
+      before = posted[i - lane[0]];
+    }
+  }
+}
+
+/* The place on its row's lane of computation before which a task is issued, if not before `least`: behind all that it waits
+ * for there. */
+static int issued_before(const Program *p, const Task *t, const int *place, int least)
+{
+  for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
+    const Task *dep = &g_array_index(p->tasks, Task, p->deps[d]);
+    if (dep->row == t->row && dep->lane == LANE_COMPUTE)
+      least = MAX(least, place[p->deps[d]] + 1);
+  }
+  return least;
+}
+
+/* Gathers are issued as early as that (exec/walk.c), though others on the lane may still be under way. */
+static void take_gathers(const ProgramBuild *b, Taken *taken)
+{
+  const Program *p = b->program;
+  g_autofree int *place = g_new0(int, MAX(p->tasks->len, 1));
+
+  for (int row = 0; row < p->n_rows; row++) {
+    const int *passes = &p->lane_first[row * LANE_COUNT + LANE_COMPUTE], *data = passes + LANE_DATA - LANE_COMPUTE;
+    int before = passes[0];
+    for (int i = passes[0]; i < passes[1]; i++)
+      place[p->lane_tasks[i]] = i;
+    for (int i = data[0]; i < data[1]; i++) {
+      const Task *t = &g_array_index(p->tasks, Task, p->lane_tasks[i]);
+      const Segment *s = &g_array_index(p->segments, Segment, t->segment);
+      before = issued_before(p, t, place, before);
+      if (t->kind == TASK_GATHER && s->alloc_bytes > 0)
+        take(p, taken, row, before, s->alloc_bytes);
+    }
+  }
+}
+
+/* The segment with that, made once. */
+static int segment_with(ProgramBuild *b, GHashTable *made, int segment, const Taken *taken)
+{
+  g_autofree char *key = g_strdup_printf("%d %a %a", segment, taken->begin, taken->end);
+  gpointer found;
+
+  if (g_hash_table_lookup_extended(made, key, NULL, &found))
+    return GPOINTER_TO_INT(found);
+  Segment s = g_array_index(b->program->segments, Segment, segment);
+  if (s.passes)
+    g_array_ref(s.passes);
+  s.alloc_bytes += taken->begin;
+  s.free_bytes -= taken->end;
+  int added = program_add_segment(b, s);
+  g_hash_table_insert(made, g_steal_pointer(&key), GINT_TO_POINTER(added));
+  return added;
+}
+
+void beside_issue(ProgramBuild *b)
+{
+  Program *p = b->program;
+  g_autoptr(GHashTable) made = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  g_autofree Taken *taken = g_new0(Taken, MAX(p->tasks->len, 1));
+
+  if (!executor_memory(b))
+    return;
+  take_receives(b, taken);
+  take_gathers(b, taken);
+  for (guint i = 0; i < p->segments->len; i++)
+    if (g_array_index(p->segments, Segment, i).kind == TASK_GATHER)
+      g_array_index(p->segments, Segment, i).alloc_bytes = 0;
+  for (guint i = 0; i < p->tasks->len; i++) {
+    Task *t = &g_array_index(p->tasks, Task, i);
+    if (taken[i].begin != 0 || taken[i].end != 0)
+      t->segment = segment_with(b, made, t->segment, &taken[i]);
+  }
 }

@@ -145,10 +145,10 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
  * its rank, is put into its segment (beside.c). */
 double beside_bytes(const ProgramBuild *b, int rank);
 void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *pass);
-/* The other row whose send a pass of the chunk takes; -1: none, or not of tdp-run. */
-int beside_sender(const ProgramBuild *b, const Chunk *chunk, Pass pass);
-/* Adds receives to a pass: so many posted ahead at its start; of the last ones, whose place no other takes. */
-void beside_receives(const ProgramBuild *b, int posted, gboolean last, Segment *pass);
+void beside_send(const ProgramBuild *b, Segment *send);
+/* Gives tasks of computation what is taken when they begin: receives that are posted, weights that are gathered from then
+ * on. Once tasks have their lanes. */
+void beside_issue(ProgramBuild *b);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
  * shape.chunks stands for the rank's share of a spread vocabulary. */

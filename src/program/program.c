@@ -216,6 +216,7 @@ Program *program_new(const Model *model, const Layout *layout, const Cluster *cl
   store_edges(&b);
   store_lanes(p);
   program_meet(&b);
+  beside_issue(&b);
   build_clear(&b);
   return p;
 }

@@ -147,7 +147,7 @@ typedef struct {
                               describe nothing */
 } Segment;
 
-/* What tdp-run posts to receive from each row before it is wanted; what the first stage has looked up ahead. */
+/* What tdp-run posts to receive from each row at least before it is wanted; what the first stage has looked up ahead. */
 enum { RECEIVES_AHEAD = 2, LOOKUPS_AHEAD = 2 };
 
 /* What it takes longer, or shorter (negative), where the device computes 1 + `more` times as long. */
@@ -233,6 +233,24 @@ void program_time_passes(Program *program, const double *forward_s, const double
  * returns how many could be placed: fewer than all if the rest wait for each other.
  */
 int program_order(const Program *program, const int *also, int *order);
+
+/* The task of another row that waits for each send; -1 for other tasks. */
+int *program_receivers(const Program *program);
+
+/*
+ * Receives that tdp-run has posted once a pass begins, counted from the step's begin: RECEIVES_AHEAD more than were taken
+ * before, those up to the last that the pass takes, and those of what has begun to be sent by the pass's end where all
+ * passes take as long. So no send waits for ever: a step in which all passes take as long goes through, and one pass of a
+ * row after another is there in every step.
+ */
+typedef struct {
+  int n_rows;
+  int **posted; /* [from * n_rows + to]: by task of the receiving row's lane of computation; NULL = nothing is sent */
+} ProgramReceives;
+
+ProgramReceives *program_receives_new(const Program *program);
+void program_receives_free(ProgramReceives *receives);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramReceives, program_receives_free)
 
 /*
  * Every dependency exists; no deadlock through dependencies and lane orders;

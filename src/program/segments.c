@@ -327,6 +327,7 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boun
                            scatter ? bytes / l->passes.tp : bytes, pair);
 
   s.pass = pass;
+  beside_send(b, &s);
   if (scatter) {
     const Cluster *site = b->sites[to_rank].cluster;
     GroupShape tensor = pass_group(&l->passes, site, RANKS_TENSOR);

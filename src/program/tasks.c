@@ -9,8 +9,6 @@ typedef struct {
   gboolean gather, reduce, across; /* parameters before it, gradients after it, and over copies of a part */
   gboolean releases;       /* gives its weights back */
   gboolean first, last;    /* of its slot */
-  gboolean takes_last;     /* of a row's sends one of the last, behind which no receive is posted */
-  int posts;               /* receives that are posted ahead at its start */
 } Use;
 
 /* What frees the gradients of a pass: their sum over ranks, or behind it their copy to the host. */
@@ -38,6 +36,7 @@ typedef struct {
   int before;       /* compute task before the last, -1 = none */
   int held;               /* first task of the pair that is being built */
   const Slot *held_slot;  /* its first slot, what it brings waits for the pair's end */
+  int sends[2];    /* of tdp-run: the last but one, and the last, -1 = none */
   int blocking[2]; /* send and reduction that the next compute task must wait for, -1 = none */
 } RankBuild;
 
@@ -263,6 +262,17 @@ static void issue_gathers(RankBuild *r, guint at_hand)
   }
 }
 
+/* tdp-run has two results at most: a pass that makes one begins when all but the last of those before have been sent. */
+static void wait_for_sends(RankBuild *r, int task, int send)
+{
+  if (!executor_memory(r->b))
+    return;
+  if (r->sends[0] >= 0)
+    program_add_edge(r->b, task, r->sends[0]);
+  r->sends[0] = r->sends[1];
+  r->sends[1] = send;
+}
+
 static void add_send(RankBuild *r, const Slot *slot, int task)
 {
   ProgramBuild *b = r->b;
@@ -280,6 +290,7 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
       *segment = program_add_segment(b, send_segment(b, r->rank, to_rank, MAX(stage, to), slot->pass));
     int send = program_add_task(b, r->rank, LANE_PIPELINE, *segment, slot->chunk, slot->micro);
     program_add_edge(b, send, task);
+    wait_for_sends(r, task, send);
     task = send;
     if (!b->layout->pipeline.overlaps_sends && !b->layout->pipeline.schedule->opportunistic)
       r->blocking[0] = send;
@@ -408,45 +419,12 @@ static void begin_slot(RankBuild *r, const Use *use, int task)
     b->entry[program_slot(b, is_backward(slot->pass), program_stage(b, r->rank, slot->chunk), slot->micro)] = task;
 }
 
-/* Receives are posted ahead from the rank's first pass on, and none behind the last sends of each row. */
-static void mark_receives(RankBuild *r)
-{
-  g_autofree int *marked = g_new0(int, r->b->shape.ranks);
-  int posts = 0;
-
-  for (guint i = r->n_uses; i-- > 0;) {
-    Use *use = &r->uses[i];
-    int row = use->first ? beside_sender(r->b, chunk_of(r, &use->slot), use->slot.pass) : -1;
-    if (row < 0 || marked[row] == RECEIVES_AHEAD)
-      continue;
-    use->takes_last = TRUE;
-    marked[row]++;
-    posts++;
-  }
-  if (r->n_uses > 0)
-    r->uses[0].posts = posts;
-}
-
-static int alike_segment(RankBuild *r, const Use *use)
+static int use_segment(RankBuild *r, const Use *use)
 {
   if (use->other)
     return pair_segment(r->b, r->rank, &use->slot, chunk_of(r, &use->slot), use->piece, use->releases, use->other,
                         chunk_of(r, use->other));
   return chunk_pass_segment(r->b, chunk_of(r, &use->slot), use->piece, use->slot.pass, use->releases);
-}
-
-/* That of all uses alike, or one of its own where receives differ. */
-static int use_segment(RankBuild *r, const Use *use)
-{
-  int alike = alike_segment(r, use);
-
-  if (use->posts == 0 && !use->takes_last)
-    return alike;
-  Segment s = g_array_index(r->b->program->segments, Segment, alike);
-  if (s.passes)
-    g_array_ref(s.passes);
-  beside_receives(r->b, use->posts, use->takes_last, &s);
-  return program_add_segment(r->b, s);
 }
 
 /* What a pass waits for beside its slot's input. */
@@ -560,7 +538,7 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks,
                   .uses = g_new(Use, MAX(n_slots, 1)), .uses_room = n_slots,
                   .gathers = gathers, .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores,
-                  .leaving = leaving, .before = -1, .blocking = { -1, -1 } };
+                  .leaving = leaving, .before = -1, .sends = { -1, -1 }, .blocking = { -1, -1 } };
 
   for (int c = 0; c < n_chunks; c++)
     chunk_init(b, &chunks[c], rank, c);
@@ -571,8 +549,6 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
     add_uses(&r, &slots[i], other, i);
   }
   measure_gathers(&r);
-  if (executor_memory(r.b))
-    mark_receives(&r);
   for (guint i = 0; i < r.n_uses; i++)
     add_use(&r, i);
   reduce_at_end(&r);

@@ -5,23 +5,6 @@ static const Task *task_at(const Program *p, int task)
   return &g_array_index(p->tasks, Task, task);
 }
 
-int *sim_receivers(const Program *p)
-{
-  int *receiver = g_new(int, MAX(p->tasks->len, 1));
-
-  for (guint i = 0; i < p->tasks->len; i++)
-    receiver[i] = -1;
-  for (guint i = 0; i < p->tasks->len; i++) {
-    const Task *t = task_at(p, i);
-    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
-      const Task *dep = task_at(p, p->deps[d]);
-      if (dep->kind == TASK_SEND && dep->row != t->row)
-        receiver[p->deps[d]] = i;
-    }
-  }
-  return receiver;
-}
-
 /* Sends of a pair of rows in one direction. */
 typedef struct {
   int sent, last; /* how many; the last of them */
@@ -33,7 +16,7 @@ int *sim_receive_windows(const Program *p, int receive_buffers)
   if (receive_buffers <= 0)
     return NULL;
   int *waits = g_new(int, p->tasks->len);
-  g_autofree int *receiver = sim_receivers(p);
+  g_autofree int *receiver = program_receivers(p);
   g_autofree int *next = g_new(int, p->tasks->len); /* send of the same pair */
   g_autofree Pair *pairs = g_new0(Pair, 2 * p->n_rows * p->n_rows);
   for (int i = 0; i < (int)p->tasks->len; i++) {

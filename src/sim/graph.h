@@ -27,9 +27,6 @@ SimGraph *sim_graph_new(const Program *program, int receive_buffers);
 void sim_graph_free(SimGraph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimGraph, sim_graph_free)
 
-/* The task of another row that waits for each send; -1 for other tasks. */
-int *sim_receivers(const Program *program);
-
 /* The task that each send waits for because of its receive window, -1 = none; NULL where `receive_buffers` is 0. */
 int *sim_receive_windows(const Program *program, int receive_buffers);
 

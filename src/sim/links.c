@@ -196,7 +196,7 @@ SimLinks *sim_links_new(const Program *program, const Layout *layout, const Clus
   SimLinks *l = g_new0(SimLinks, 1);
   int n = MAX(program->tasks->len, 1);
   g_autofree gboolean *used = g_new0(gboolean, program->n_rows * MAX(cluster->n_tiers, 1));
-  g_autofree int *receiver = sim_receivers(program);
+  g_autofree int *receiver = program_receivers(program);
   g_autofree int *known = g_new0(int, MAX(program->segments->len, 1) * program->n_rows);
   LinksBuild b = { l, program, layout, cluster, used, receiver, known };
 

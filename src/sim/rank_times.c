@@ -198,7 +198,7 @@ static double *compute_seconds(const RankTimes *t, const Task *task)
 static int *find_partners(const Program *p)
 {
   const Task *tasks = (const Task *)p->tasks->data;
-  int *partner = sim_receivers(p), n = p->tasks->len;
+  int *partner = program_receivers(p), n = p->tasks->len;
   g_autofree int *rows = g_new(int, 2 * MAX(p->segments->len, 1));
 
   for (int i = n - 1; i >= 0; i--)

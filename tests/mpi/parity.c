@@ -339,25 +339,40 @@ static double most(const Trace *trace, int row, int kind)
   return most;
 }
 
-/* What runs beside passes takes no time, or longer than any pass: a bit each of the kinds that are long. */
-static const TaskKind beside_kinds[] = { TASK_REDUCE, TASK_GATHER };
+/* The same where what ends and begins at one moment is never there at once. */
+static double least_most(const Trace *trace, int row, int kind)
+{
+  const GArray *points = trace->rows[row].points;
+  double most = 0;
+
+  for (guint i = 0; i < points->len; i++) {
+    const MemoryPoint *p = &g_array_index(points, MemoryPoint, i);
+    if (i + 1 == points->len || p[1].time > p->time)
+      most = fmax(most, held(trace, row, p, kind));
+  }
+  return most;
+}
+
+/* What runs beside passes takes no time, or on a row longer than any pass: a bit each of the kinds that do. */
+static const TaskKind beside_kinds[] = { TASK_REDUCE, TASK_SEND };
 enum { BESIDE_KINDS = G_N_ELEMENTS(beside_kinds), TIMINGS = 1 << BESIDE_KINDS };
 
-static void time_beside(Program *p, int long_ones)
+static void time_beside(Program *p, int row, int long_ones)
 {
-  for (guint i = 0; i < p->segments->len; i++)
+  for (guint i = 0; i < p->tasks->len; i++)
     for (int k = 0; k < BESIDE_KINDS; k++) {
-      Segment *s = &g_array_index(p->segments, Segment, i);
-      if (s->kind != beside_kinds[k])
+      const Task *t = &g_array_index(p->tasks, Task, i);
+      Segment *s = &g_array_index(p->segments, Segment, t->segment);
+      if (t->kind != beside_kinds[k])
         continue;
-      s->seconds = long_ones >> k & 1;
+      s->seconds = t->row == row && long_ones >> k & 1;
       memset(&s->cost.use, 0, sizeof s->cost.use);
     }
 }
 
-/* What rows are predicted to hold if one's experts get as many rows as they got, with such times beside passes, which
- * run in the order in which they are listed. */
-static Trace *predict(const Suite *s, const Model *model, const Plan *plan, double load, int long_ones)
+/* What is predicted if experts get as many rows as a row's got, with such times beside its passes, which run in the order
+ * in which they are listed. */
+static Trace *predict(const Suite *s, const Model *model, const Plan *plan, int row, double load, int long_ones)
 {
   Plan busy = *plan;
 
@@ -366,7 +381,7 @@ static Trace *predict(const Suite *s, const Model *model, const Plan *plan, doub
   g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&busy), s->cluster);
   g_autoptr(Program) program = program_new(model, LAYOUT(&busy), s->cluster, prices);
   program->opportunistic = FALSE;
-  time_beside(program, long_ones);
+  time_beside(program, row, long_ones);
   return simulate(program);
 }
 
@@ -374,23 +389,6 @@ static Trace *predict(const Suite *s, const Model *model, const Plan *plan, doub
 static double distance(double measured, double low, double high)
 {
   return measured < low ? measured / low - 1 : measured > high ? measured / high - 1 : 0;
-}
-
-/* The largest gradients that sums of one pass free, of experts and of all else. They are not there where these end before
- * the next pass begins, and still are where the host has not come to free them; likewise weights that were gathered. */
-static double summed_bytes(const Program *p)
-{
-  const Segment *before = NULL;
-  double most = 0, freed = 0;
-
-  for (guint i = 0; i < p->tasks->len; i++) {
-    const Segment *s = &g_array_index(p->segments, Segment, g_array_index(p->tasks, Task, i).segment);
-    gboolean joins = before && before->kind == TASK_REDUCE && before->first_layer == s->first_layer;
-    freed = s->kind == TASK_REDUCE ? s->free_bytes + (joins ? freed : 0) : 0;
-    most = fmax(most, freed);
-    before = s;
-  }
-  return most;
 }
 
 /* Experts' rows, over an even share, where a row was measured to hold most: of activations, several micro-batches' and
@@ -401,20 +399,20 @@ static double load_of(const TraceRow *row, int kind)
 }
 
 /* How far the most that any row holds is from what is predicted. Of gradients that are summed beside passes, and of
- * weights that are gathered there, as many are held at once as the program lets be, or fewer: time decides. */
-static void held_errors(const Suite *s, const Model *model, const Plan *plan, const Program *program,
-                        const Trace *trace, double errors[HELD_KINDS])
+ * results that are sent, as many are held at once as the program lets be, or fewer: time decides. */
+static void held_errors(const Suite *s, const Model *model, const Plan *plan, const Trace *trace,
+                        double errors[HELD_KINDS])
 {
   memset(errors, 0, HELD_KINDS * sizeof *errors);
   for (int row = 0; row < trace->n_rows; row++)
     for (int kind = 0; kind < HELD_KINDS; kind++) {
-      double summed = kind == HELD_ACTIVATIONS ? 0 : summed_bytes(program), low = INFINITY, high = 0;
+      double low = INFINITY, high = 0;
       for (int long_ones = 0; long_ones < TIMINGS; long_ones++) {
-        g_autoptr(Trace) predicted = predict(s, model, plan, load_of(&trace->rows[row], kind), long_ones);
-        low = fmin(low, most(predicted, row, kind));
+        g_autoptr(Trace) predicted = predict(s, model, plan, row, load_of(&trace->rows[row], kind), long_ones);
+        low = fmin(low, least_most(predicted, row, kind));
         high = fmax(high, most(predicted, row, kind));
       }
-      double error = distance(most(trace, row, kind), low - summed, high + summed);
+      double error = distance(most(trace, row, kind), low, high);
       if (fabs(error) > fabs(errors[kind]))
         errors[kind] = error;
     }
@@ -529,7 +527,7 @@ static void check_plan(Suite *s, const Choice *c)
   gboolean moved = moved_exactly(s, &steps[s->steps - 1]);
   double errors[HELD_KINDS];
 
-  held_errors(s, model, &plan, program, trace, errors);
+  held_errors(s, model, &plan, trace, errors);
   s->beside[0] += count_beside(trace, program);
   s->beside[1] += count_beside(predicted, program);
   gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program));
