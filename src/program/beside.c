@@ -19,22 +19,40 @@ static int neighbour(const ProgramBuild *b, int rank, int chunk, gboolean behind
   return stage >= 0 && stage < b->stages ? pipeline_rank(p, stage, schedule_copy(p->schedule, chunk)) : -1;
 }
 
-/* Each row adds up what it looks up for others in one place; the first has lookups ahead, the last a normed output. */
-static double spread_bytes(const ProgramBuild *b, int rank)
+static double spread_rows_bytes(const ProgramBuild *b)
 {
   const PassLayout *p = &b->layout->passes;
-  double tokens = op_tokens(p), rows = tokens * b->model->hidden * dtype_bytes[p->formats.precision];
-  gboolean first = rank == pipeline_rank(&b->layout->pipeline, 0, 0);
-  gboolean last = rank == pipeline_rank(&b->layout->pipeline, b->stages - 1, 0);
-
-  int ahead = first ? MIN(LOOKUPS_AHEAD, b->shape.micro - 1) : 0;
-
-  return tokens * sizeof(gint32) + (1 + ahead) * rows + (last ? boundary_bytes(b) : 0);
+  return op_tokens(p) * b->model->hidden * dtype_bytes[p->formats.precision];
 }
 
+static gboolean is_last_row(const ProgramBuild *b, int rank)
+{
+  return rank == pipeline_rank(&b->layout->pipeline, b->stages - 1, 0);
+}
+
+/* Each row adds up what it looks up for others in one place, and has a place for the last row's normed output ahead. */
 double beside_bytes(const ProgramBuild *b, int rank)
 {
-  return executor_memory(b) && b->shares ? spread_bytes(b, rank) : 0;
+  double received = is_last_row(b, rank) ? 0 : boundary_bytes(b);
+
+  if (!executor_memory(b) || !b->shares)
+    return 0;
+  return op_tokens(&b->layout->passes) * sizeof(gint32) + spread_rows_bytes(b) + received;
+}
+
+/* What the first stage takes was looked up; the last one leaves a normed output for its own share. */
+static void hold_spread(const ProgramBuild *b, const Chunk *chunk, Segment *s)
+{
+  gboolean ends = s->first_layer + s->n_layers == b->model->n_layers - 1;
+
+  if (!b->shares)
+    return;
+  if (s->pass == PASS_FORWARD && s->first_layer == 0)
+    s->alloc_bytes -= spread_rows_bytes(b);
+  if (s->pass == PASS_FORWARD && ends)
+    s->free_bytes -= boundary_bytes(b);
+  if (s->pass == PASS_LOGITS && is_last_row(b, chunk->rank))
+    s->alloc_bytes -= boundary_bytes(b);
 }
 
 /* Tokens and labels of a micro-batch come with the first pass that reads either, and go with the chunk's last (exec/
@@ -66,6 +84,7 @@ void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
   if (!executor_memory(b))
     return;
   hold_tokens(b, whole, s);
+  hold_spread(b, chunk, s);
   if (!backward && s->pass != PASS_FORWARD)
     return;
   int from = (backward ? last : first) ? neighbour(b, chunk->rank, chunk->index, backward) : -1;
@@ -124,23 +143,31 @@ static int issued_before(const Program *p, const Task *t, const int *place, int 
   return least;
 }
 
-/* Gathers are issued as early as that (exec/walk.c), though others on the lane may still be under way. */
-static void take_gathers(const ProgramBuild *b, Taken *taken)
+/* What a task beside passes takes when it is issued: gathered weights; of the first row, rows that are looked up. */
+static double issued_bytes(const ProgramBuild *b, const Task *t)
+{
+  const Segment *s = &g_array_index(b->program->segments, Segment, t->segment);
+
+  if (t->kind == TASK_VOCAB && s->exchange == EXCHANGE_LOOKUP)
+    return spread_rows_bytes(b);
+  return t->kind == TASK_GATHER ? s->alloc_bytes : 0;
+}
+
+/* Tasks of a lane are issued as early as that (exec/walk.c), though others before them may still be under way. */
+static void take_issued(const ProgramBuild *b, Taken *taken, Lane lane)
 {
   const Program *p = b->program;
   g_autofree int *place = g_new0(int, MAX(p->tasks->len, 1));
 
   for (int row = 0; row < p->n_rows; row++) {
-    const int *passes = &p->lane_first[row * LANE_COUNT + LANE_COMPUTE], *data = passes + LANE_DATA - LANE_COMPUTE;
+    const int *passes = &p->lane_first[row * LANE_COUNT + LANE_COMPUTE], *tasks = passes + lane - LANE_COMPUTE;
     int before = passes[0];
     for (int i = passes[0]; i < passes[1]; i++)
       place[p->lane_tasks[i]] = i;
-    for (int i = data[0]; i < data[1]; i++) {
+    for (int i = tasks[0]; i < tasks[1]; i++) {
       const Task *t = &g_array_index(p->tasks, Task, p->lane_tasks[i]);
-      const Segment *s = &g_array_index(p->segments, Segment, t->segment);
       before = issued_before(p, t, place, before);
-      if (t->kind == TASK_GATHER && s->alloc_bytes > 0)
-        take(p, taken, row, before, s->alloc_bytes);
+      take(p, taken, row, before, issued_bytes(b, t));
     }
   }
 }
@@ -172,7 +199,8 @@ void beside_issue(ProgramBuild *b)
   if (!executor_memory(b))
     return;
   take_receives(b, taken);
-  take_gathers(b, taken);
+  take_issued(b, taken, LANE_DATA);
+  take_issued(b, taken, LANE_PIPELINE);
   for (guint i = 0; i < p->segments->len; i++)
     if (g_array_index(p->segments, Segment, i).kind == TASK_GATHER)
       g_array_index(p->segments, Segment, i).alloc_bytes = 0;
