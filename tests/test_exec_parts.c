@@ -326,10 +326,12 @@ START_TEST(memory_is_held_until_it_is_freed)
 END_TEST
 
 static char own_core[32]; /* OpenBLAS's choice when it was loaded */
+static gboolean core_named;
 
 __attribute__((constructor)) static void note_core(void)
 {
   g_strlcpy(own_core, openblas_get_corename(), sizeof own_core);
+  core_named = g_getenv("OPENBLAS_CORETYPE") != NULL;
 }
 
 extern void gotoblas_dynamic_init(void) __attribute__((weak));
@@ -345,7 +347,7 @@ START_TEST(products_take_the_newest_kernels)
   Backend *cpu = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
   cpu->free(cpu);
   const char *core = openblas_get_corename();
-  gboolean chosen = g_str_equal(own_core, "Prescott") && !g_getenv("OPENBLAS_CORETYPE") && gotoblas_dynamic_init;
+  gboolean chosen = g_str_equal(own_core, "Prescott") && !core_named && gotoblas_dynamic_init;
 #ifdef __x86_64__
   __builtin_cpu_init();
   const char *able = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") ? "SkylakeX" : "Haswell";

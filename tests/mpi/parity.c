@@ -8,7 +8,7 @@
  * fiftieth as often at least as is predicted: ranks that share cores stay behind, and where
  * sums are waited for none does. What is held is the same behind every step. Activations,
  * buffers and the peak are compared for every plan and summed up for those of framework
- * tdp-run, which says what this executor keeps and whose peak must be within 5 %;
+ * tdp-run, which says what this executor keeps and which must be within held_tolerances;
  * others describe other software.
  *
  *   mpirun -np N build/tests/mpi/parity [PLANS [PART [BACKEND [STEPS]]]]
@@ -32,7 +32,6 @@
 
 enum { MODELS = 3, MOE = 2, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
 #define TOLERANCE 1e-5
-#define PEAK_TOLERANCE 0.05
 
 /* The settings, and how many values each has. */
 enum { MODEL, TENSOR, SEQUENCE, CONTEXT, EXPERT, DISPATCH, DROP, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO,
@@ -58,6 +57,7 @@ static const struct { double capacity; ExpertDrop drop; gboolean padded; } drop_
 static const char *const drop_labels[] = { "", ", capacity 1", ", capacity 1.25 by position", ", capacity 1 padded" };
 enum { DROPS = G_N_ELEMENTS(drop_list), GROUPS = 2 };
 enum { HELD_ACTIVATIONS, HELD_BUFFERS, HELD_ALL, HELD_KINDS };
+static const double held_tolerances[HELD_KINDS] = { 0.03, 0.2, 0.04 }; /* more than was ever measured */
 static const int values[FACTORS] = {
   MODELS, 3, 2, CONTEXTS, G_N_ELEMENTS(expert_list), G_N_ELEMENTS(dispatch_list), DROPS, 3, G_N_ELEMENTS(schedule_list),
   4, 2, 3, 2, G_N_ELEMENTS(software_list), 2, 1,
@@ -491,10 +491,14 @@ static const char *dispatch_label(const Plan *plan)
   return plan_experts_apart(plan) && plan->dispatch == DISPATCH_GATHER ? ", tokens gathered" : "";
 }
 
-/* The most that is held, of plans that say what this executor keeps. */
-static gboolean far_from_peak(const Plan *plan, double error)
+/* What is held, of plans that say what this executor keeps. */
+static gboolean far_from_predicted(const Plan *plan, const double errors[HELD_KINDS])
 {
-  return g_str_equal(plan->framework->name, "tdp-run") && fabs(error) > PEAK_TOLERANCE;
+  gboolean far = FALSE;
+
+  for (int kind = 0; kind < HELD_KINDS; kind++)
+    far |= fabs(errors[kind]) > held_tolerances[kind];
+  return far && g_str_equal(plan->framework->name, "tdp-run");
 }
 
 static void print_found(const Suite *s, double worst, gboolean ordered, gboolean exact, gboolean moved,
@@ -538,7 +542,7 @@ static void check_plan(Suite *s, const Choice *c)
   for (int kind = 0; kind < HELD_KINDS && g_str_equal(plan.framework->name, "tdp-run"); kind++)
     if (fabs(errors[kind]) > fabs(s->worst_held[kind]))
       s->worst_held[kind] = errors[kind];
-  gboolean bad = worst > TOLERANCE || !ordered || !exact || !moved || far_from_peak(&plan, errors[HELD_ALL]);
+  gboolean bad = worst > TOLERANCE || !ordered || !exact || !moved || far_from_predicted(&plan, errors);
   s->run++;
   s->failed += bad;
   s->ordered += ordered;
