@@ -38,6 +38,31 @@ static void busy_time(const Trace *trace, double *busy, double *gap)
   *gap = trace->end_s - trace->step_s - end;
 }
 
+/* Parts of computation add up to it; a device of mean speed waits for none that is slower, and no time is hidden that the
+ * step does not have. */
+static void check_parts(const Instance *in, const Plan *plan, const Trace *trace, const Metrics *m)
+{
+  double sum = 0, tiny = 1e-9 * m->iteration_s;
+  StepParts p;
+
+  ck_assert_msg(trace_parts(trace, m->critical_row, &p), "%s: parts are not known", plan_line(in, plan));
+  for (int i = 0; i < COMPUTE_COUNT; i++) {
+    sum += p.compute_s[i];
+    ck_assert_msg(p.compute_s[i] >= -tiny, "%s: part %d takes %g s", plan_line(in, plan), i, p.compute_s[i]);
+  }
+  ck_assert_msg(fabs(sum - m->compute_s) <= tiny, "%s: parts of %.17g s of %.17g s", plan_line(in, plan), sum,
+                m->compute_s);
+  if (in->cluster->device.rate_spread == 0 && in->cluster->device.rate_jitter == 0)
+    ck_assert_msg(fabs(p.compute_s[COMPUTE_SLOWEST]) <= tiny, "%s: %g s for the slowest", plan_line(in, plan),
+                  p.compute_s[COMPUTE_SLOWEST]);
+  for (gsize i = 0; i < G_N_ELEMENTS(p.peak_s); i++)
+    ck_assert_msg(p.peak_s[i] <= p.compute_s[i] + tiny, "%s: %g s at the peak of %g s", plan_line(in, plan), p.peak_s[i],
+                  p.compute_s[i]);
+  for (int i = 0; i < HIDDEN_COUNT; i++)
+    ck_assert_msg(p.hidden_s[i] >= 0 && p.hidden_s[i] <= 2 * m->iteration_s, "%s: %g s of kind %d are hidden",
+                  plan_line(in, plan), p.hidden_s[i], i);
+}
+
 static void check_step(const Instance *in, const Plan *plan, const Program *program, const Trace *trace)
 {
   const double slack = 1 + 1e-9;
@@ -67,6 +92,7 @@ static void check_step(const Instance *in, const Plan *plan, const Program *prog
                 plan_line(in, plan), longest_path(program, NULL));
   ck_assert_msg(m.iteration_s <= (busy + trace->step_s) * slack, "%s: a step of %.17g s, all tasks in a row %.17g s",
                 plan_line(in, plan), m.iteration_s, busy + trace->step_s);
+  check_parts(in, plan, trace, &m);
 }
 
 static double step_of(const Instance *in, const Cluster *cluster, const Plan *plan, gboolean checked)
@@ -150,6 +176,8 @@ START_TEST(steps)
   for (int question = 0; question < QUESTIONS * fixture_cases(); question++) {
     Instance in;
     instance_framework_init(&in, rand, name);
+    if (question % 2)
+      in.cluster->device.rate_spread = in.cluster->device.rate_jitter = 0;
     g_autoptr(GArray) plans = instance_plans(&in);
     for (int k = 0; k < PLANS && plans->len > 0; k++) {
       const Plan *plan = &g_array_index(plans, Plan, g_rand_int_range(rand, 0, plans->len));

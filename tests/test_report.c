@@ -55,12 +55,18 @@ START_TEST(json_has_the_contract_keys)
 {
   static const char *const keys[] = {
     "plan", "iteration_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
-    "mfu", "hfu", "bubble_fraction", "breakdown", "peak_memory_bytes", "memory", "fits",
-    "memory_margin", NULL,
+    "mfu", "hfu", "bubble_fraction", "breakdown", "compute_parts", "at_peak", "hidden", "peak_memory_bytes", "memory",
+    "fits", "memory_margin", NULL,
   };
   static const char *const causes[] = {
     "compute_s", "tensor_comm_s", "context_comm_s", "expert_comm_s", "pipeline_comm_s", "data_comm_s", "offload_s",
     "optimizer_s", "idle_s", NULL,
+  };
+  static const char *const computed[] = {
+    "products_s", "attention_s", "memory_bound_s", "recompute_s", "uneven_s", "slowed_s", "slowest_s", "host_s", NULL,
+  };
+  static const char *const hidden[] = {
+    "tensor_comm_s", "context_comm_s", "expert_comm_s", "pipeline_comm_s", "data_comm_s", "offload_s", NULL,
   };
   static const char *const parts[] = {
     "weights", "gradients", "optimizer", "activations", "buffers", "overhead", NULL,
@@ -71,9 +77,12 @@ START_TEST(json_has_the_contract_keys)
 
   check_keys(root, keys);
   check_keys(json_get(root, "breakdown"), causes);
+  check_keys(json_get(root, "compute_parts"), computed);
+  check_keys(json_get(root, "hidden"), hidden);
   check_keys(json_get(root, "memory"), parts);
   ck_assert(cJSON_IsTrue(json_get(root, "fits")));
   ck_assert_double_eq_tol(sum(json_get(root, "breakdown")) / number(root, "iteration_s"), 1, 1e-9);
+  ck_assert_double_eq_tol(sum(json_get(root, "compute_parts")) / number(json_get(root, "breakdown"), "compute_s"), 1, 1e-9);
   ck_assert_double_eq_tol(sum(json_get(root, "memory")) / number(root, "peak_memory_bytes"), 1, 1e-9);
   run_clear(&r);
 }
@@ -83,8 +92,8 @@ START_TEST(estimates_stand_beside)
 {
   static const char *const keys[] = {
     "plan", "iteration_s", "iteration_s_low", "iteration_s_high", "tokens_per_s", "tokens_per_s_per_gpu",
-    "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown",
-    "peak_memory_bytes", "memory", "fits", "memory_margin", "fit_probability", "beyond_measured", NULL,
+    "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown", "compute_parts",
+    "at_peak", "hidden", "peak_memory_bytes", "memory", "fits", "memory_margin", "fit_probability", "beyond_measured", NULL,
   };
   Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
   GError *error = NULL;
@@ -179,6 +188,49 @@ START_TEST(summary_names_what_matters)
   for (guint i = 0; i < G_N_ELEMENTS(words); i++)
     ck_assert_msg(strstr(summary, words[i]) != NULL, "%s", words[i]);
   ck_assert_ptr_null(strstr(summary, "overhead")); /* nothing of it: no line */
+  run_clear(&r);
+}
+END_TEST
+
+/* Below the computation its parts of at least 1 % of the step; hidden time beside what is exposed, with a line also where
+ * nothing is. */
+START_TEST(summary_says_where_time_goes)
+{
+  Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
+  StepParts *p = &r.result.parts;
+
+  r.result.metrics = (Metrics) { .iteration_s = 100, .compute_s = 90, .tensor_comm_s = 9, .idle_s = 1,
+                                 .capacity_bytes = 1 };
+  *p = (StepParts) { .known = TRUE, .peak_s = { 30, 4 } };
+  for (int i = 0; i < COMPUTE_COUNT; i++)
+    p->compute_s[i] = 2 + i;
+  p->compute_s[COMPUTE_PRODUCTS] = 40;
+  p->compute_s[COMPUTE_UNEVEN] = 0.9;
+  for (int i = 0; i < HIDDEN_COUNT; i++)
+    p->hidden_s[i] = i;
+  g_autofree char *summary = report_summary(&r.result);
+  ck_assert_msg(strstr(summary, "only the exposed part)\n"
+                                "  compute             90.0 s  90.0 %\n"
+                                "    products          40.0 s  40.0 %  at 75 % of the peak\n"
+                                "    attention         3.00 s   3.0 %  at 133 % of the peak\n"
+                                "    memory-bound      4.00 s   4.0 %\n"
+                                "    recomputation     5.00 s   5.0 %\n"
+                                "    slowed by others  7.00 s   7.0 %\n"
+                                "    slowest device    8.00 s   8.0 %\n"
+                                "    waits for host    9.00 s   9.0 %\n"
+                                "  tensor parallel     9.00 s   9.0 %\n"
+                                "  context parallel       0 s   0.0 %  + 1.00 s hidden\n"
+                                "  expert parallel        0 s   0.0 %  + 2.00 s hidden\n"
+                                "  pipeline               0 s   0.0 %  + 3.00 s hidden\n"
+                                "  data parallel          0 s   0.0 %  + 4.00 s hidden\n"
+                                "  offload                0 s   0.0 %  + 5.00 s hidden\n"
+                                "  idle                1.00 s   1.0 %\n\n"), "%s", summary);
+  *p = (StepParts) { .known = FALSE };
+  g_autofree char *unknown = report_summary(&r.result);
+  ck_assert_msg(strstr(unknown, "part)\n"
+                                "  compute          90.0 s  90.0 %\n"
+                                "  tensor parallel  9.00 s   9.0 %\n"
+                                "  idle             1.00 s   1.0 %\n\n"), "%s", unknown);
   run_clear(&r);
 }
 END_TEST
@@ -573,7 +625,7 @@ START_TEST(gnuplot_that_hangs)
 END_TEST
 
 TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step, json_has_every_stage,
-          what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper,
+          what_is_too_large_does_not_fit, summary_names_what_matters, summary_says_where_time_goes, timeline_is_the_figure_of_the_paper,
           further_chunks_are_small, pairs_are_one_box, explanation_by_hand, all_of_the_step_is_named,
           comparison_has_a_panel_a_plan,
           timeline_keeps_to_its_columns, colors_change_no_letter,

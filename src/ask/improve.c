@@ -21,6 +21,14 @@ static Result result_for(const Improvement *m, const Plan *plan, const Metrics *
   return r;
 }
 
+static Result result_own(const Improvement *m)
+{
+  Result r = result_for(m, m->plan, &m->near->metrics);
+
+  r.parts = m->near->parts;
+  return r;
+}
+
 /* Seconds that changes are compared with. */
 static double own_s(const Improvement *m)
 {
@@ -102,7 +110,7 @@ static void append_own(const Improvement *m, GString *text)
     g_string_append_printf(text, "plan      %s\nrefused   %s\n", label, m->refused);
     return;
   }
-  const Result r = result_for(m, m->plan, &m->near->metrics);
+  const Result r = result_own(m);
   g_autofree char *summary = report_summary(&r);
   g_string_append(text, summary);
   append_measured(m, text);
@@ -147,8 +155,7 @@ char *improvement_text(const Improvement *m)
 
   g_string_append_printf(text, "read      %s: %s\n", m->file, l ? l->title : "plan file");
   if (!m->refused || best) {
-    const Result r = m->refused ? result_for(m, &best->plan, &best->metrics)
-                                : result_for(m, m->plan, &m->near->metrics);
+    const Result r = m->refused ? result_for(m, &best->plan, &best->metrics) : result_own(m);
     g_autofree char *inputs = report_inputs(&r);
     g_string_append(text, inputs);
   }
@@ -205,7 +212,7 @@ void improvement_write(const Improvement *m, JsonWriter *w)
     json_put_string(w, "refused", m->refused);
     plan_write(m->plan, w, "plan");
   } else {
-    const Result r = result_for(m, m->plan, &m->near->metrics);
+    const Result r = result_own(m);
     result_write(&r, NULL, w, "own");
   }
   answer_write(alone, w, "changes");

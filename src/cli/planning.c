@@ -296,6 +296,7 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
     if (!result_check(&p->results[i], error))
       return FALSE;
   p->trace = simulate_plan(p->model, p->cluster, p->results[0].plan);
+  trace_parts(p->trace, p->results[0].metrics.critical_row, &p->results[0].parts);
   if (o->refine)
     p->refined = polish_plan(p->model, p->cluster, p->results[0].plan, p->trace, &p->watch.stop, o->threads);
   p->chosen = p->refined ? p->refined->plan : *p->results[0].plan;

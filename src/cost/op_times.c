@@ -33,7 +33,7 @@ static void fill_key(Key *key, const Op *op, const PassLayout *passes, const Clu
   key->op.name = NULL;
   key->op.redone = key->op.dropped = 0;
   key->op.async = key->op.overlaps = key->op.joins = key->op.captured = key->op.counted = FALSE;
-  key->op.flops = key->op.saved_bytes = 0;
+  key->op.flops = key->op.saved_bytes = key->op.spare = 0;
 }
 
 static guint64 mixed(guint64 hash, guint64 word)

@@ -145,6 +145,9 @@ typedef struct {
   double product_s;  /* of the product that a collective in chunks feeds or follows; 0 = it runs whole */
   double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
   double exchange_slowdown; /* of computation beside it */
+  double slowest;    /* LayerTimes' */
+  PassParts *parts;  /* NULL = nobody asks */
+  const Cluster *cluster;
 } Lanes;
 
 /* Whether the host launches an op with others as one graph. The router is left out of the recorded parts of layers
@@ -214,6 +217,30 @@ static double hidden_in_chunks(const Lanes *l, const Op *op, const OpTime *time,
   return (n - 1.0) / n * share * MIN(l->product_s, time->seconds / time->slowdown);
 }
 
+/* Of an op that takes so long alone, and that long beside the rest. */
+static void note_computed(const Lanes *l, const Op *op, double share, double alone_s, double taken_s)
+{
+  static const ComputePart kinds[] = { [OP_MATMUL] = COMPUTE_PRODUCTS, [OP_ATTENTION] = COMPUTE_ATTENTION,
+                                       [OP_MEMORY] = COMPUTE_MEMORY };
+  gboolean again = op->pass == PASS_FORWARD && l->pass != PASS_FORWARD;
+  ComputePart kind = again ? COMPUTE_AGAIN : kinds[op->kind];
+  double mean_s = alone_s / l->slowest, spare = again ? 0 : op->spare;
+  PassParts *p = l->parts;
+
+  p->seconds[COMPUTE_SLOWED] += taken_s - alone_s;
+  p->seconds[COMPUTE_SLOWEST] += alone_s - mean_s;
+  p->seconds[kind] += (1 - spare) * mean_s;
+  p->seconds[COMPUTE_UNEVEN] += spare * mean_s;
+  if (kind < (int)G_N_ELEMENTS(p->peak_s))
+    p->peak_s[kind] += (1 - spare) * share * op_least_s(op, l->passes, l->cluster);
+}
+
+static void note_exchanged(PassParts *parts, Axis axis, double seconds)
+{
+  parts->context_s += axis == AXIS_CONTEXT ? seconds : 0;
+  parts->expert_s += axis == AXIS_EXPERT ? seconds : 0;
+}
+
 static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
 {
   PassPrice *p = l->price;
@@ -237,11 +264,16 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
     if (!op_is_async(op, l->passes))
       join(l);
   } else {
+    double alone_s = seconds;
     seconds = beside_tensor_lane(l, seconds);
+    if (l->parts)
+      note_computed(l, op, share, alone_s, seconds);
     l->compute_end += seconds;
     p->compute_s += seconds;
     p->crowded_s += seconds * (time->crowding - 1);
   }
+  if (l->parts && op->kind == OP_COLLECTIVE)
+    note_exchanged(l->parts, op->collective.axis, seconds);
   issue(&l->run, host_s, l->compute_end - before_s);
   p->flops += share * op->flops;
 }
@@ -255,6 +287,8 @@ static void lay_exchange(Lanes *l)
 
   l->compute_end += slowed;
   p->compute_s += slowed;
+  if (l->parts)
+    l->parts->seconds[COMPUTE_SLOWED] += slowed;
   double waited = MAX(0, l->exchange_s - l->compute_end);
   l->compute_end += waited;
   p->expert_s += waited;
@@ -279,6 +313,8 @@ static void finish(Lanes *l)
   p->idle_s = MAX(0, issued_s(l) - p->seconds);
   p->slack_s = l->waits ? 0 : p->idle_s;
   p->compute_s += p->idle_s;
+  if (l->parts)
+    l->parts->seconds[COMPUTE_HOST] += p->idle_s;
   p->seconds += p->idle_s;
 }
 
@@ -332,9 +368,10 @@ static void price_op(gpointer data, const Op *op, double share)
     describe_op(w, op, time->seconds, share);
 }
 
-static void price_pass(Priced *w, Pass pass, PassPrice *price)
+static void price_pass(Priced *w, Pass pass, PassPrice *price, PassParts *parts)
 {
-  w->lanes = (Lanes) { .price = price, .slowdown = 1, .passes = w->passes, .pass = pass, .exchange_slowdown = 1 };
+  w->lanes = (Lanes) { .price = price, .slowdown = 1, .passes = w->passes, .pass = pass, .exchange_slowdown = 1,
+                       .slowest = w->times->slowest, .parts = parts, .cluster = w->cluster };
   layer_work_pass(w->work, w->passes, pass, price_op, w);
   finish(&w->lanes);
 }
@@ -401,15 +438,15 @@ static void wait_for_slowest(const GArray *ops, double slowest, OpTime *times)
 LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
 {
   LayerTimes t = { price_ops(work->forward, passes, cluster, known),
-                   price_ops(work->backward, passes, cluster, known), 0 };
+                   price_ops(work->backward, passes, cluster, known), 0, 1 };
 
   lose_by_switching(work->forward, &cluster->device, t.forward);
   lose_by_switching(work->backward, &cluster->device, t.backward);
   if (cluster->device.rate_jitter > 0)
     t.apart_s = apart_s(work, &t);
-  double slowest = slowest_inside(&cluster->device, passes, t.apart_s);
-  wait_for_slowest(work->forward, slowest, t.forward);
-  wait_for_slowest(work->backward, slowest, t.backward);
+  t.slowest = slowest_inside(&cluster->device, passes, t.apart_s);
+  wait_for_slowest(work->forward, t.slowest, t.forward);
+  wait_for_slowest(work->backward, t.slowest, t.backward);
   return t;
 }
 
@@ -417,6 +454,16 @@ void layer_times_clear(LayerTimes *times)
 {
   g_clear_pointer(&times->forward, g_free);
   g_clear_pointer(&times->backward, g_free);
+}
+
+void pass_parts_add(PassParts *parts, const PassParts *more, double times)
+{
+  for (int i = 0; i < COMPUTE_COUNT; i++)
+    parts->seconds[i] += times * more->seconds[i];
+  for (gsize i = 0; i < G_N_ELEMENTS(parts->peak_s); i++)
+    parts->peak_s[i] += times * more->peak_s[i];
+  parts->context_s += times * more->context_s;
+  parts->expert_s += times * more->expert_s;
 }
 
 void layer_ops_free(LayerOps *ops)
@@ -451,7 +498,7 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
   for (gsize i = 0; i < G_N_ELEMENTS(passes); i++) {
     if (ops)
       w.ops = ops->pass[passes[i]] = g_array_new(FALSE, FALSE, sizeof(PassOp));
-    price_pass(&w, passes[i], &price->pass[passes[i]]);
+    price_pass(&w, passes[i], &price->pass[passes[i]], ops ? &ops->parts[passes[i]] : NULL);
   }
 }
 

@@ -34,10 +34,32 @@ typedef struct {
   CollectiveCost cost; /* of a collective: on the links, of the whole op */
 } PassOp;
 
-/* What the passes of a layer run, in order: PassOp; NULL of passes that are not priced. */
+/* What PassPrice.compute_s is made of. */
+typedef enum {
+  COMPUTE_PRODUCTS,
+  COMPUTE_ATTENTION,
+  COMPUTE_MEMORY,  /* kernels bound by memory */
+  COMPUTE_AGAIN,   /* whatever a backward makes again */
+  COMPUTE_UNEVEN,  /* of experts: rows of the busiest rank beyond an even share, or that only pad */
+  COMPUTE_SLOWED,  /* what kernels take longer than alone */
+  COMPUTE_SLOWEST, /* than on a device of mean speed: all wait for the slowest */
+  COMPUTE_HOST,    /* the device stands still for the host */
+  COMPUTE_COUNT
+} ComputePart;
+
+typedef struct {
+  double seconds[COMPUTE_COUNT];
+  double peak_s[COMPUTE_ATTENTION + 1]; /* of these two, what they would take at the peak of their formats */
+  double context_s, expert_s; /* communication inside, hidden or not: of tensor_s */
+} PassParts;
+
+/* What the passes of a layer run, in order: PassOp; NULL of passes that are not priced. And what they are made of. */
 typedef struct {
   GArray *pass[PASS_COUNT];
+  PassParts parts[PASS_COUNT];
 } LayerOps;
+
+void pass_parts_add(PassParts *parts, const PassParts *more, double times);
 
 /* What a layer's part of the optimizer's step takes beyond its parameters: cost/orthogonal.h. */
 typedef struct {
@@ -80,6 +102,7 @@ typedef struct {
 typedef struct {
   OpTime *forward, *backward;
   double apart_s; /* LayerPrice's */
+  double slowest; /* of the seconds of what computes, over those of a device of mean speed */
 } LayerTimes;
 
 LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known);

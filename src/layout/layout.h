@@ -91,6 +91,12 @@ typedef struct {
   RecomputeLayout recompute;
 } PassLayout;
 
+/* Rows at the busiest rank's experts over an even share of them; of experts that are whole on each rank, padding alone. */
+static inline double pass_expert_rows(const PassLayout *p)
+{
+  return p->experts_apart ? p->expert_tokens : MIN(p->expert_tokens, p->expert_copies);
+}
+
 /* Groups of ranks that communicate inside passes; their shapes do not depend on the order of ranks. */
 typedef enum {
   RANKS_TENSOR, RANKS_CONTEXT,

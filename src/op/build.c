@@ -3,12 +3,18 @@
 
 #define SCALE_BYTES 4 /* fp32 */
 
+static double spare_rows(const Build *b)
+{
+  return b->visits ? 1 - 1 / MAX(1, pass_expert_rows(b->passes)) : 0;
+}
+
 static void add_forward(Build *b, Op op)
 {
   op.pass = PASS_FORWARD;
   op.redone |= b->redone;
   op.dropped |= b->dropped;
   op.captured = b->captured;
+  op.spare = spare_rows(b);
   op.counted = b->counted;
   b->counted = FALSE;
   g_array_append_val(b->work->forward, op);
@@ -20,6 +26,7 @@ static void add_backward(Build *b, Op op)
   op.saved_bytes = 0;
   op.redone = b->redone;
   op.captured = b->captured;
+  op.spare = spare_rows(b);
   if (!b->frozen || op.pass != PASS_WEIGHT) /* nothing makes gradients of frozen weights */
     g_array_append_val(b->work->backward, op);
 }

@@ -30,6 +30,7 @@ typedef struct {
   gboolean frozen;   /* weights that are added are: no gradients of them are made */
   gboolean experts;  /* weights that are added are those of experts that are apart */
   gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
+  gboolean visits;   /* ops that are added work on rows that came to experts: Op.spare */
   gboolean counted;  /* the next forward op is Op.counted */
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;

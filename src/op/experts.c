@@ -58,6 +58,12 @@ static double read_once(const Build *b, double moved)
   return moved / 2 * (1 + 1.0 / b->spec->ffn.experts_per_token);
 }
 
+/* Whether rows are laid out, and back, where their experts are, not where they came from. */
+static gboolean lays_out_there(const Build *b)
+{
+  return !b->passes->experts_apart || b->passes->dispatch != DISPATCH_ALL_TO_ALL;
+}
+
 /* Rows of tokens to where their experts read them: by one kernel, or by index_select, whose gradient adds them up where
  * they came from. */
 static void permute(Build *b, double moved)
@@ -65,9 +71,11 @@ static void permute(Build *b, double moved)
   double bytes = read_once(b, moved);
   gboolean one = b->passes->framework->fused_permutation;
 
+  b->visits = lays_out_there(b);
   if (moved > 0)
     build_stream(b, &(Stream) { .name = one ? "permute rows" : "take rows", .forward_bytes = bytes,
                                 .forward_kernels = 1, .backward_bytes = bytes, .backward_kernels = one ? 1 : 2 });
+  b->visits = FALSE;
 }
 
 /* The way back: by one kernel, or weighed by one and added up by scatter_add. The gradient reads again what is weighed
@@ -78,11 +86,13 @@ static void unpermute(Build *b, double moved)
   gboolean one = b->passes->framework->fused_permutation;
   double weighed = one ? bytes : moved;
 
+  b->visits = lays_out_there(b);
   build_stream(b, &(Stream) { .name = one ? "combine" : "weigh rows", .forward_bytes = weighed, .forward_kernels = 2,
                               .backward_bytes = weighed + kept, .backward_kernels = 2, .saved = kept });
   if (!one)
     build_stream(b, &(Stream) { .name = "add rows", .forward_bytes = bytes, .forward_kernels = 2,
                                 .backward_bytes = bytes, .backward_kernels = 1 });
+  b->visits = FALSE;
 }
 
 /* What stays of the choice until the gradient has passed: logits; or weight, expert and place of each copy with where
@@ -156,15 +166,16 @@ static void shared(Build *b, gboolean inside)
 static void experts_whole(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
-  double share = MIN(b->passes->expert_tokens, b->passes->expert_copies);
-  double routed = b->tokens * f->experts_per_token * share, row_bytes = b->bytes * b->routed;
+  double routed = b->tokens * f->experts_per_token * pass_expert_rows(b->passes), row_bytes = b->bytes * b->routed;
 
   build_entry(b);
   router(b, b->tokens);
   dispatch(b, b->tokens, 2 * routed * row_bytes);
+  b->visits = TRUE;
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .outer = b->routed,
                         .width = f->width / b->tp, .batch = f->experts, .rows = routed / f->experts,
                         .saved = routed * row_bytes, .module = MODULE_MOE_ACT, .inside = TRUE });
+  b->visits = FALSE;
   unpermute(b, 2 * routed * row_bytes);
   leave_latent(b, b->tokens);
   shared(b, TRUE);
@@ -196,14 +207,14 @@ static void local_experts(Build *b, double tokens)
   Frozen frozen = b->work->frozen[0];
   guint first = b->work->matrices ? b->work->matrices->len : 0;
 
-  b->experts = TRUE;
+  b->experts = b->visits = TRUE;
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .outer = b->routed,
                         .width = (double)f->width / b->passes->etp,
                         .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->routed,
                         .module = MODULE_MOE_ACT, .inside = TRUE });
   if (f->bias)
     output_bias(b, tokens, local);
-  b->experts = FALSE;
+  b->experts = b->visits = FALSE;
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
   b->work->narrow[1] += b->work->narrow[0] - narrow;
@@ -223,9 +234,11 @@ static void sort(Build *b, const char *name, double tokens)
 {
   double bytes = 2 * b->bytes * tokens * b->routed;
 
+  b->visits = TRUE;
   if (b->spec->ffn.experts > b->passes->ep && b->passes->dispatch != DISPATCH_HYBRID)
     build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
                                 .backward_kernels = 1 });
+  b->visits = FALSE;
 }
 
 /* Where the lists of ops stood. */

@@ -73,6 +73,7 @@ typedef struct {
       gboolean hybrid;     /* by HybridEP */
     } collective;
   };
+  double spare;       /* share of its rows beyond what the busiest rank's experts would have of an even share, or unpadded */
   double flops;       /* of matrix units */
   double saved_bytes; /* kept from this forward op for the backward pass */
 } Op;

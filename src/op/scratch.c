@@ -58,9 +58,8 @@ static double attention_gradients(const Build *b)
 static double received_rows(const Build *b, double seen, gboolean gathers)
 {
   const PassLayout *p = b->passes;
-  double share = p->experts_apart ? p->expert_tokens : MIN(p->expert_tokens, p->expert_copies);
 
-  return seen * b->spec->ffn.experts_per_token * share / (gathers ? p->ep : 1);
+  return seen * b->spec->ffn.experts_per_token * pass_expert_rows(p) / (gathers ? p->ep : 1);
 }
 
 /* Beside the gradients of the feed-forward's products, with what shared experts gave: rows that experts have and rows

@@ -60,6 +60,8 @@ static LayerOps *ops_difference(const LayerOps *a, const LayerOps *b)
   for (int pass = 0; pass < PASS_COUNT; pass++) {
     if (!a->pass[pass])
       continue;
+    pass_parts_add(&more->parts[pass], &a->parts[pass], 1);
+    pass_parts_add(&more->parts[pass], &b->parts[pass], -1);
     more->pass[pass] = g_array_new(FALSE, FALSE, sizeof(PassOp));
     for (guint i = 0; i < a->pass[pass]->len; i++) {
       const PassOp *op = &g_array_index(a->pass[pass], PassOp, i);
@@ -237,12 +239,40 @@ static void add_pass(Segment *s, LayerPass run)
     g_array_append_val(s->passes, run);
 }
 
+/* Forwards that a slot of their own makes again. */
+static void make_again(PassParts *p)
+{
+  static const ComputePart made[] = { COMPUTE_PRODUCTS, COMPUTE_ATTENTION, COMPUTE_MEMORY, COMPUTE_UNEVEN };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(made); i++) {
+    p->seconds[COMPUTE_AGAIN] += p->seconds[made[i]];
+    p->seconds[made[i]] = 0;
+  }
+  memset(p->peak_s, 0, sizeof p->peak_s);
+}
+
+gboolean segment_parts(const Segment *s, PassParts *out)
+{
+  double sum = 0;
+
+  *out = (PassParts) { 0 };
+  for (guint i = 0; s->passes && i < s->passes->len; i++)
+    pass_parts_add(out, &g_array_index(s->passes, LayerPass, i).parts, 1);
+  if (s->pass == PASS_RECOMPUTE)
+    make_again(out);
+  for (int i = 0; i < COMPUTE_COUNT; i++)
+    sum += out->seconds[i];
+  out->seconds[COMPUTE_SLOWEST] += s->compute_s - sum; /* program_meet() */
+  return s->passes != NULL || s->compute_s == 0;
+}
+
 static void add_price(Segment *s, int layer, const LayerPrice *priced, Pass pass)
 {
   const PassPrice *price = &priced->pass[pass];
 
   if (priced->ops)
-    add_pass(s, (LayerPass) { layer, pass, price->seconds, g_array_ref(priced->ops->pass[pass]) });
+    add_pass(s, (LayerPass) { layer, pass, price->seconds, g_array_ref(priced->ops->pass[pass]),
+                              priced->ops->parts[pass] });
   s->seconds += price->seconds;
   s->compute_s += price->compute_s;
   s->slack_s += price->slack_s;

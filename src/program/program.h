@@ -115,6 +115,7 @@ typedef struct {
   Pass pass;
   double seconds; /* as priced: beside others' passes or among slower devices it takes longer */
   GArray *ops;    /* PassOp, in the order in which they run */
+  PassParts parts; /* as priced, likewise */
 } LayerPass;
 
 /* What alike tasks have in common. Layers are indices into Model.layers. */
@@ -149,6 +150,10 @@ typedef struct {
 
 /* What tdp-run posts to receive from each row at least before it is wanted; what the first stage has looked up ahead. */
 enum { RECEIVES_AHEAD = 2, LOOKUPS_AHEAD = 2 };
+
+/* What a pass is made of: parts of its compute_s, and what it communicates inside, in all. FALSE where the program's prices
+ * do not describe it. */
+gboolean segment_parts(const Segment *segment, PassParts *parts);
 
 /* What it takes longer, or shorter (negative), where the device computes 1 + `more` times as long. */
 static inline double segment_behind(const Segment *s, double more)

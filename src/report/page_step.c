@@ -7,7 +7,7 @@
 void page_answer(Page *page, const Result *r)
 {
   const Metrics *m = &r->metrics;
-  g_autoptr(Table) speed = speed_table(r), time = time_table(m), memory = memory_table(r);
+  g_autoptr(Table) speed = speed_table(r), time = time_table(r), memory = memory_table(r);
   g_autofree char *fit = result_fit_text(r), *beyond = result_beyond_text(r);
   *beyond = g_ascii_toupper(*beyond);
   g_autofree char *says = g_strdup_printf("Memory: %s.%s%s", fit, *beyond ? " " : "", beyond);

@@ -24,6 +24,7 @@ typedef struct {
   const Plan *plan;
   Layout layout;
   Metrics metrics;
+  StepParts parts;                 /* of the critical stage */
   double tokens;                   /* of a step */
   double tokens_per_s, tokens_per_s_per_gpu;
   double model_flops_per_s_per_gpu;    /* without recomputation */

@@ -55,7 +55,9 @@ Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, c
   Metrics metrics;
 
   trace_metrics(trace, &metrics);
-  return result_of_metrics(model, cluster, plan, &metrics);
+  Result r = result_of_metrics(model, cluster, plan, &metrics);
+  trace_parts(trace, metrics.critical_row, &r.parts);
+  return r;
 }
 
 static void write_breakdown(const Metrics *m, JsonWriter *w)
@@ -70,6 +72,32 @@ static void write_breakdown(const Metrics *m, JsonWriter *w)
   json_put_real(w, "offload_s", m->offload_s);
   json_put_real(w, "optimizer_s", m->optimizer_s);
   json_put_real(w, "idle_s", m->idle_s);
+  json_close(w, '}');
+}
+
+static void write_parts(const StepParts *p, JsonWriter *w)
+{
+  static const char *const kinds[COMPUTE_COUNT] = {
+    [COMPUTE_PRODUCTS] = "products_s", [COMPUTE_ATTENTION] = "attention_s", [COMPUTE_MEMORY] = "memory_bound_s",
+    [COMPUTE_AGAIN] = "recompute_s",   [COMPUTE_UNEVEN] = "uneven_s",       [COMPUTE_SLOWED] = "slowed_s",
+    [COMPUTE_SLOWEST] = "slowest_s",   [COMPUTE_HOST] = "host_s",
+  };
+  static const char *const hidden[HIDDEN_COUNT] = {
+    [HIDDEN_TENSOR] = "tensor_comm_s",     [HIDDEN_CONTEXT] = "context_comm_s", [HIDDEN_EXPERT] = "expert_comm_s",
+    [HIDDEN_PIPELINE] = "pipeline_comm_s", [HIDDEN_DATA] = "data_comm_s",       [HIDDEN_OFFLOAD] = "offload_s",
+  };
+
+  json_open(w, "compute_parts", '{');
+  for (int i = 0; i < COMPUTE_COUNT; i++)
+    json_put_real(w, kinds[i], p->compute_s[i]);
+  json_close(w, '}');
+  json_open(w, "at_peak", '{');
+  for (gsize i = 0; i < G_N_ELEMENTS(p->peak_s); i++)
+    json_put_real(w, kinds[i], p->peak_s[i]);
+  json_close(w, '}');
+  json_open(w, "hidden", '{');
+  for (int i = 0; i < HIDDEN_COUNT; i++)
+    json_put_real(w, hidden[i], p->hidden_s[i]);
   json_close(w, '}');
 }
 
@@ -140,6 +168,8 @@ void result_put(const Result *r, const Trace *trace, JsonWriter *w)
   json_put_real(w, "hfu", r->hfu);
   json_put_real(w, "bubble_fraction", r->metrics.bubble_fraction);
   write_breakdown(&r->metrics, w);
+  if (r->parts.known)
+    write_parts(&r->parts, w);
   json_put_real(w, "peak_memory_bytes", r->metrics.peak_memory_bytes);
   write_memory(r->metrics.memory, w);
   write_fit(r, w);

@@ -7,10 +7,7 @@
 
 #define ROUNDING 1e-12 /* of a total: what subtractions leave of nothing */
 
-typedef struct {
-  const char *name;
-  double value;
-} Line;
+#define NEGLIGIBLE 0.01  /* of the step: parts and hidden time that are not shown */
 
 static void add_model(Table *table, const Model *m)
 {
@@ -167,46 +164,85 @@ Table *speed_table(const Result *r)
   return table;
 }
 
-/* Lines of zero are left out. */
-static Table *shares(const Line *lines, int n, double total, char *(*format)(double))
+static void add_time(Table *table, const char *name, double seconds, double step_s)
 {
-  Table *table = table_new("<||");
+  table_add(table, "%s", name);
+  table_take(table, format_seconds(seconds));
+  table_add(table, "%.1f %%", step_s > 0 ? 100 * seconds / step_s : 0);
+}
 
-  for (int i = 0; i < n; i++)
-    if (fabs(lines[i].value) > ROUNDING * fabs(total)) {
-      table_add(table, "%s", lines[i].name);
-      table_take(table, format(lines[i].value));
-      table_add(table, "%.1f %%", total > 0 ? 100 * lines[i].value / total : 0);
-    }
+static void add_parts(Table *table, const StepParts *p, double step_s)
+{
+  static const char *const names[COMPUTE_COUNT] = {
+    [COMPUTE_PRODUCTS] = "  products",          [COMPUTE_ATTENTION] = "  attention",
+    [COMPUTE_MEMORY] = "  memory-bound",        [COMPUTE_AGAIN] = "  recomputation",
+    [COMPUTE_UNEVEN] = "  uneven experts",      [COMPUTE_SLOWED] = "  slowed by others",
+    [COMPUTE_SLOWEST] = "  slowest device",     [COMPUTE_HOST] = "  waits for host",
+  };
+
+  for (int i = 0; i < COMPUTE_COUNT; i++) {
+    if (p->compute_s[i] < NEGLIGIBLE * step_s)
+      continue;
+    add_time(table, names[i], p->compute_s[i], step_s);
+    if (i < (int)G_N_ELEMENTS(p->peak_s))
+      table_add(table, "at %.0f %% of the peak", 100 * p->peak_s[i] / p->compute_s[i]);
+    else
+      table_add(table, "%s", "");
+  }
+}
+
+/* What is not exposed at all has a line where it is not short. */
+static void add_exposed(Table *table, const char *name, double seconds, double hidden_s, double step_s)
+{
+  gboolean hides = hidden_s >= NEGLIGIBLE * step_s;
+  g_autofree char *hidden = format_seconds(hidden_s);
+
+  if (fabs(seconds) <= ROUNDING * step_s && !hides)
+    return;
+  add_time(table, name, seconds, step_s);
+  if (hides)
+    table_add(table, "+ %s hidden", hidden);
+  else
+    table_add(table, "%s", "");
+}
+
+Table *time_table(const Result *r)
+{
+  const Metrics *m = &r->metrics;
+  const double *hidden_s = r->parts.hidden_s, step_s = m->iteration_s;
+  Table *table = table_new("<|||<");
+
+  add_exposed(table, "compute", m->compute_s, 0, step_s);
+  add_parts(table, &r->parts, step_s);
+  add_exposed(table, "tensor parallel", m->tensor_comm_s, hidden_s[HIDDEN_TENSOR], step_s);
+  add_exposed(table, "context parallel", m->context_comm_s, hidden_s[HIDDEN_CONTEXT], step_s);
+  add_exposed(table, "expert parallel", m->expert_comm_s, hidden_s[HIDDEN_EXPERT], step_s);
+  add_exposed(table, "pipeline", m->pipeline_comm_s, hidden_s[HIDDEN_PIPELINE], step_s);
+  add_exposed(table, "data parallel", m->data_comm_s, hidden_s[HIDDEN_DATA], step_s);
+  add_exposed(table, "offload", m->offload_s, hidden_s[HIDDEN_OFFLOAD], step_s);
+  add_exposed(table, "optimizer", m->optimizer_s, 0, step_s);
+  add_exposed(table, "idle", m->idle_s, 0, step_s);
   return table;
 }
 
-Table *time_table(const Metrics *m)
+static void add_memory(Table *table, const char *name, double bytes, double all)
 {
-  const Line lines[] = {
-    { "compute", m->compute_s },
-    { "tensor parallel", m->tensor_comm_s },
-    { "context parallel", m->context_comm_s },
-    { "expert parallel", m->expert_comm_s },
-    { "pipeline", m->pipeline_comm_s },
-    { "data parallel", m->data_comm_s },
-    { "offload", m->offload_s },
-    { "optimizer", m->optimizer_s },
-    { "idle", m->idle_s },
-  };
-
-  return shares(lines, G_N_ELEMENTS(lines), m->iteration_s, format_seconds);
+  table_add(table, "%s", name);
+  table_take(table, format_bytes(bytes));
+  table_add(table, "%.1f %%", all > 0 ? 100 * bytes / all : 0);
 }
 
 Table *memory_table(const Result *r)
 {
   const Metrics *m = &r->metrics;
-  Line lines[PART_COUNT + 1];
+  double all = cluster_whole_bytes(r->cluster, m->capacity_bytes);
+  Table *table = table_new("<||");
 
   for (int part = 0; part < PART_COUNT; part++)
-    lines[part] = (Line) { memory_part_names[part], m->memory[part] };
-  lines[PART_COUNT] = (Line) { "peak", m->peak_memory_bytes };
-  return shares(lines, PART_COUNT + 1, cluster_whole_bytes(r->cluster, m->capacity_bytes), format_bytes);
+    if (fabs(m->memory[part]) > ROUNDING * all)
+      add_memory(table, memory_part_names[part], m->memory[part], all);
+  add_memory(table, "peak", m->peak_memory_bytes, all);
+  return table;
 }
 
 static void append_table(GString *text, Table *table, int indent)
@@ -226,7 +262,7 @@ char *report_summary(const Result *r)
   append_table(text, speed_table(r), 0);
   g_string_append_printf(text, "\ntime of stage %d, the critical stage (communication: only the exposed part)\n",
                          m->critical_row);
-  append_table(text, time_table(m), 2);
+  append_table(text, time_table(r), 2);
   g_string_append_printf(text, "\nmemory of stage %d, %s: %s\n", m->peak_row, result_peak_text(r), fit);
   append_table(text, memory_table(r), 2);
   if (*beyond)

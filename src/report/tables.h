@@ -10,7 +10,7 @@
 
 Table *inputs_table(const Result *result);  /* name and value */
 Table *speed_table(const Result *result);   /* name and value */
-Table *time_table(const Metrics *metrics);  /* of the critical stage: cause, time, share of the step */
+Table *time_table(const Result *result);    /* of the critical stage: cause, time, share of the step, what is hidden */
 Table *memory_table(const Result *result);  /* of the fullest stage at its peak: part, bytes, share of its device */
 Table *stages_table(const Trace *trace);    /* peak memory of each stage by part */
 Table *ranking_table(const Result *results, int n);

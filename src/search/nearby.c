@@ -343,6 +343,7 @@ static void measure(const Walk *w, const Plan *plan, NearbyPlans *out)
     return;
   g_autoptr(Trace) trace = simulate_plan(w->model, w->cluster, plan);
   trace_metrics(trace, &out->metrics);
+  trace_parts(trace, out->metrics.critical_row, &out->parts);
   out->fits = out->metrics.peak_memory_bytes <= out->metrics.capacity_bytes;
 }
 

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   gboolean legal, fits; /* the plan itself */
   Metrics metrics;      /* of it, if it is legal */
+  StepParts parts;      /* likewise */
   GArray *changes;      /* Nearby: alone, those that fit and gain, the best first */
   GArray *path;         /* Nearby: each from the one before */
 } NearbyPlans;

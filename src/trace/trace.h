@@ -86,6 +86,23 @@ typedef struct {
 
 void trace_metrics(const Trace *trace, Metrics *out);
 
+typedef enum {
+  HIDDEN_TENSOR, HIDDEN_CONTEXT, HIDDEN_EXPERT, HIDDEN_PIPELINE, HIDDEN_DATA, HIDDEN_OFFLOAD, HIDDEN_COUNT
+} Hidden;
+
+/* What a row's passes are made of, of a predicted trace whose program describes them: parts of their computation, which
+ * add up to Metrics.compute_s of the critical row; what ran longer than it was priced, for what ran beside it or for a
+ * slowed rank, is with COMPUTE_SLOWED. And communication and copies that ran while the row computed: in passes, and on
+ * its own lanes. */
+typedef struct {
+  gboolean known;
+  double compute_s[COMPUTE_COUNT];
+  double peak_s[COMPUTE_ATTENTION + 1]; /* PassParts' */
+  double hidden_s[HIDDEN_COUNT];
+} StepParts;
+
+gboolean trace_parts(const Trace *trace, int row, StepParts *out); /* FALSE = not known */
+
 /* Peak of one row, with the parts at that moment. */
 double trace_row_peak(const Trace *trace, int row, double bytes[PART_COUNT]);
 
