@@ -171,7 +171,7 @@ static const char *try_recipe(const Situation *s, const Recipe *r, Found *out)
   if ((r->tp == ALL && degree < s->node) || (r->tp == NODE && degree == 1))
     return reject_text(RULE_HEADS);
   options.top = 1;
-  options.brief = TRUE;
+  options.brief = options.refine = TRUE;
   options.fixed.value[KEY_TP] = r->tp == NODE || r->tp == ALL ? degree : r->tp;
   options.fixed.value[KEY_PP] = r->pp == ALL ? s->node : r->pp;
   options.fixed.value[KEY_ZERO] = r->zero;
@@ -181,7 +181,7 @@ static const char *try_recipe(const Situation *s, const Recipe *r, Found *out)
   g_autoptr(SearchResult) found = search(s->asked->model, s->asked->cluster, &options, NULL);
   if (found->best->len == 0)
     return rejection(found);
-  *out = g_array_index(found->best, Found, 0);
+  *out = *ask_recommended(found, options.tie);
   return NULL;
 }
 
@@ -212,6 +212,7 @@ typedef struct {
   Found found[RECIPES_MAX];     /* the best plan of each recipe, unless */
   const char *why[RECIPES_MAX]; /* it has none */
   const Recipe *quickest, *slowest; /* NULL: none fits */
+  const Plan *plan; /* of the quickest */
   double least_s, most_s, first_s;
 } Tried;
 
@@ -227,9 +228,22 @@ static void say_ranking(GString *out, const Tried *t)
                            100 * (t->most_s / t->least_s - 1), t->quickest->name);
 }
 
-static void say_verdict(GString *out, const Tried *t, double best_s)
+static void say_agreement(GString *out, const Tried *t, const Plan *best, double lost)
 {
-  double lost = t->least_s / best_s - 1;
+  g_autofree char *theirs = plan_label(t->plan), *ours = plan_label(best);
+
+  g_string_append_printf(out, "The simulation agrees: %s ", t->quickest->name);
+  if (g_str_equal(theirs, ours))
+    g_string_append(out, "has plan 1.\n");
+  else if (lost <= 0)
+    g_string_append(out, "has a plan that ties with plan 1.\n");
+  else
+    g_string_append_printf(out, "comes within %.1f %% of plan 1.\n", 100 * lost);
+}
+
+static void say_verdict(GString *out, const Tried *t, const Found *best)
+{
+  double lost = t->least_s / best->metrics.iteration_s - 1;
 
   if (!t->quickest) {
     g_string_append(out, "The simulation disagrees: no strategy of the rule is legal and fits.\n");
@@ -237,13 +251,10 @@ static void say_verdict(GString *out, const Tried *t, double best_s)
   }
   if (lost > AGREES)
     g_string_append_printf(out,
-                           "The simulation disagrees: the best plan takes %.1f %% less time than the best of these, "
-                           "%s.\n", 100 * lost / (1 + lost), t->quickest->name);
-  else if (lost < 0.0005)
-    g_string_append_printf(out, "The simulation agrees: %s has the best plan.\n", t->quickest->name);
+                           "The simulation disagrees: plan 1 takes %.1f %% less time than the best of these, %s.\n",
+                           100 * lost / (1 + lost), t->quickest->name);
   else
-    g_string_append_printf(out, "The simulation agrees: %s comes within %.1f %% of the best plan.\n", t->quickest->name,
-                           100 * lost);
+    say_agreement(out, t, &best->plan, lost);
   say_ranking(out, t);
 }
 
@@ -259,7 +270,7 @@ static void add_found(Table *table, const Found *found, double best_s)
 
 static Table *table_of(const Tried *t, double best_s)
 {
-  Table *table = table_new("<strategy of the rule|step|against the best|memory|<best plan with this strategy");
+  Table *table = table_new("<strategy of the rule|step|against plan 1|memory|<best plan with this strategy");
 
   for (int i = 0; i < t->n; i++) {
     table_add(table, "%s", t->rule->recipes[i]->name);
@@ -288,6 +299,7 @@ static void try_rule(const Situation *s, Tried *t)
       continue;
     double step_s = t->found[i].metrics.iteration_s;
     t->first_s = i == 0 ? step_s : t->first_s;
+    t->plan = step_s < t->least_s ? &t->found[i].plan : t->plan;
     t->quickest = step_s < t->least_s ? r : t->quickest;
     t->slowest = step_s > t->most_s ? r : t->slowest;
     t->least_s = MIN(t->least_s, step_s);
@@ -308,7 +320,7 @@ char *strategy_text(const Asked *asked, const Found *best)
   g_autoptr(Table) table = table_of(&tried, best_s);
   g_autofree char *rows = table_text(table, 2);
   g_string_append(out, rows);
-  say_verdict(out, &tried, best_s);
+  say_verdict(out, &tried, best);
   return g_string_free(out, FALSE);
 }
 

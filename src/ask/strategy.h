@@ -13,8 +13,8 @@
  *   fast network  at least 12.5 GB/s (100 Gb/s) a GPU; NVLink in a node is fast, PCIe is not
  *   agrees        the best plan by the rule is within 5 % of the best of all, less than
  *                 the simulator's own error (docs/accuracy.md); so are those "on par"
- * Each recipe is searched like the answer itself, with degrees fixed, so it is the
- * best plan with this strategy. To add a rule: a line of the table.
+ * Each recipe is searched like the answer itself, with degrees fixed, and of plans
+ * that tie (options.tie) the most robust is taken: it is the best plan with this strategy. To add a rule: a line of the table.
  */
 #ifndef TDP_ASK_STRATEGY_H
 #define TDP_ASK_STRATEGY_H
@@ -22,7 +22,7 @@
 #include "ask/question.h"
 
 /* What the rule for this model and cluster says, its recipes simulated, and
- * whether `best`, the answer of the search, agrees. Newly allocated. */
+ * whether `best`, the first plan of the answer, agrees. Newly allocated. */
 char *strategy_text(const Asked *asked, const Found *best);
 
 /* The same as an object: `rule`, whether the model fits, `agrees`, and each of `recipes` with its best plan, or why it has

@@ -82,13 +82,13 @@ static void write_explain(const Planning *p, const SearchOptions *options, JsonW
   report_explain_write(&p->results[0], p->trace, w);
   explain_write_limit(p->found, &p->results[0], w);
   if (p->cluster->n_types == 0 && !stop_heard(options->stop))
-    strategy_write(&asked, &g_array_index(p->found->best, Found, 0), w, "rule_of_thumb");
+    strategy_write(&asked, ask_recommended(p->found, p->tie), w, "rule_of_thumb");
   json_close(w, '}');
 }
 
 char *planning_json(const Planning *p, const PlanOptions *o)
 {
-  SearchOptions options = planning_search(p, o), searched = planning_searched(p, o);
+  SearchOptions searched = planning_searched(p, o);
   g_autoptr(Answer) held = held_answer(&searched, p->found, &p->results[0]);
   GString *text = g_string_new(NULL);
   JsonWriter w;
@@ -113,8 +113,9 @@ char *planning_json(const Planning *p, const PlanOptions *o)
     refined_write(p->refined, &p->results[0], &w);
   if (p->tokens > 0)
     training_write(&p->results[0], p->tokens, &w);
+  searched.tie = p->tie;
   if (o->explain)
-    write_explain(p, &options, &w);
+    write_explain(p, &searched, &w);
   return end(&w, text, p);
 }
 

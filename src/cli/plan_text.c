@@ -22,7 +22,7 @@ static void print_why(Planning *p, const SearchOptions *options)
   g_autofree char *comm = report_collectives(best, p->trace);
   const Exporter *tool = exporter_of_engine(p->framework->engine, best->plan);
   g_autofree char *rule = p->cluster->n_types > 0 ? explain_placement(best, options)
-                                                  : strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
+                                                  : strategy_text(&asked, ask_recommended(p->found, p->tie));
 
   if (stop_heard(options->stop)) {
     g_free(rule);
@@ -43,7 +43,7 @@ void planning_print(Planning *p, const PlanOptions *o, const char *layers)
   g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
   g_autofree char *counts = explain_counts(p->found), *tie = explain_tie(p->found, p->results, p->n, p->tie);
-  SearchOptions options = planning_search(p, o), searched = planning_searched(p, o);
+  SearchOptions searched = planning_searched(p, o);
 
   say("%s", inputs);
   if (!p->model->global_batch_size && o->global_batch <= 0)
@@ -74,6 +74,7 @@ void planning_print(Planning *p, const PlanOptions *o, const char *layers)
   }
   if (layers)
     say("\n%s", layers);
+  searched.tie = p->tie;
   if (o->explain)
-    print_why(p, &options);
+    print_why(p, &searched);
 }
