@@ -1,5 +1,6 @@
 #include "ask/explain.h"
 
+#include "ask/largest.h"
 #include "ask/notes.h"
 #include "ask/question.h"
 #include "base/units.h"
@@ -112,8 +113,10 @@ char *explain_tie(const SearchResult *found, const Result *results, int n, doubl
 char *explain_choice(const SearchResult *found, const Result *results, int n)
 {
   g_autofree char *losses = report_losses(results, n), *bottleneck = report_bottleneck(&results[0]);
+  g_autofree char *largest = largest_text(&results[0]);
   GString *s = g_string_new(bottleneck);
 
+  g_string_append(s, largest);
   say_limit(s, found, &results[0]);
   g_string_append_printf(s, "Where the other plans lose time, compared with plan 1\n%s", losses);
   return g_string_free(s, FALSE);

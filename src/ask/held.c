@@ -142,10 +142,17 @@ static gboolean always(const Held *h)
 
 /* ---- what of the best plan it may take ---- */
 
-static double waits(const Metrics *m) { return m->data_comm_s + m->pipeline_comm_s + m->idle_s; }
-static double tensor(const Metrics *m) { return m->tensor_comm_s; }
-static double experts(const Metrics *m) { return m->expert_comm_s; }
-static double data(const Metrics *m) { return m->data_comm_s; }
+static double part(const Result *r, ComputePart part)
+{
+  return r->parts.known ? r->parts.compute_s[part] : NAN;
+}
+
+static double waits(const Result *r) { return r->metrics.data_comm_s + r->metrics.pipeline_comm_s + r->metrics.idle_s; }
+static double tensor(const Result *r) { return r->metrics.tensor_comm_s; }
+static double experts(const Result *r) { return r->metrics.expert_comm_s; }
+static double data(const Result *r) { return r->metrics.data_comm_s; }
+static double host_waits(const Result *r) { return part(r, COMPUTE_HOST); }
+static double again(const Result *r) { return part(r, COMPUTE_AGAIN); }
 
 typedef enum { GAIN_MEMORY, GAIN_COMMUNICATION, GAIN_CUTS, GAIN_ARITHMETIC } Gain;
 
@@ -153,7 +160,7 @@ static const struct {
   const char *what, *how;
   gboolean (*held)(const Held *held);
   Gain gain;
-  double (*of_plan)(const Metrics *metrics); /* seconds; NULL = it cannot be told */
+  double (*of_plan)(const Result *best); /* seconds; NULL = it cannot be told */
 } dimensions[] = {
   { "what --fix names", "without --fix", any_fixed, GAIN_ARITHMETIC, NULL },
   { "states and activations on the GPU", "--space offload", host, GAIN_MEMORY, NULL },
@@ -162,7 +169,7 @@ static const struct {
   { "rank order: data-parallel ranks near, stages apart", "--space order", orders, GAIN_COMMUNICATION, waits },
   { "one strategy for all layers", "--layerwise", strategies, GAIN_CUTS, NULL },
   { "recomputed layers of a stage: all, other numbers only near the best plans", "--fix recompute=full:any", counts,
-    GAIN_MEMORY, NULL },
+    GAIN_MEMORY, again },
   { "even stages; default micro-batch groups and gradient buckets", "--refine", always, GAIN_CUTS, waits },
   { "schedules that the framework does not run", "--fix schedule=NAME", schedules_left, GAIN_CUTS, waits },
   { "ZeRO stages that the framework does not run", "--framework NAME", zero_left, GAIN_MEMORY, NULL },
@@ -172,8 +179,8 @@ static const struct {
   { "tokens of experts before shared experts", "overlap of a plan file", shared_experts, GAIN_COMMUNICATION, experts },
   { "the memory margin", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
   { "as many tensor-parallel ranks as key-value heads", "--framework NAME", heads, GAIN_ARITHMETIC, NULL },
-  { "kernels launched one by one", "--fix graph=NAME", graphs, GAIN_ARITHMETIC, NULL },
-  { "steps not recorded as one CUDA graph", "--fix graph=full", whole_graphs, GAIN_ARITHMETIC, NULL },
+  { "kernels launched one by one", "--fix graph=NAME", graphs, GAIN_ARITHMETIC, host_waits },
+  { "steps not recorded as one CUDA graph", "--fix graph=full", whole_graphs, GAIN_ARITHMETIC, host_waits },
 };
 
 /* Seconds that it cannot go below. */
@@ -207,10 +214,10 @@ static int by_gain(gconstpointer a, gconstpointer b)
 
 static void add_line(Answer *a, const Line *line, const Result *best)
 {
-  double (*of_plan)(const Metrics *) = dimensions[line->dimension].of_plan;
-  double share = of_plan ? of_plan(&best->metrics) / best->metrics.iteration_s : NAN;
+  double (*of_plan)(const Result *) = dimensions[line->dimension].of_plan;
+  double share = of_plan ? of_plan(best) / best->metrics.iteration_s : NAN;
   g_autofree char *most = g_strdup_printf("%.1f %%", 100 * line->gain);
-  g_autofree char *own = of_plan ? g_strdup_printf("%.1f %%", 100 * share) : g_strdup("-");
+  g_autofree char *own = !isnan(share) ? g_strdup_printf("%.1f %%", 100 * share) : g_strdup("-");
 
   answer_add_text(a, dimensions[line->dimension].what);
   answer_add_text(a, dimensions[line->dimension].how);

@@ -3,6 +3,7 @@
 
 #include "ask/explain.h"
 #include "ask/held.h"
+#include "ask/largest.h"
 #include "ask/strategy.h"
 #include "report/training.h"
 
@@ -80,6 +81,7 @@ static void write_explain(const Planning *p, const SearchOptions *options, JsonW
 
   json_open(w, "explain", '{');
   report_explain_write(&p->results[0], p->trace, w);
+  largest_write(&p->results[0], w);
   explain_write_limit(p->found, &p->results[0], w);
   if (p->cluster->n_types == 0 && !stop_heard(options->stop))
     strategy_write(&asked, ask_recommended(p->found, p->tie), w, "rule_of_thumb");

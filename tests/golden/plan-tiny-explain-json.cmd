@@ -1,0 +1,1 @@
+tdp-plan --model tiny --cluster cpu --gpus 4 --top 1 --explain --json
