@@ -26,6 +26,8 @@ static const Key keys[] = {
   { "zero_stage", 1, { "0", "1", "1", "2", "3" } },
   { "precision", 2, { "\"fp16\"", "\"fp32\"", "\"fp8\"", "\"fp8\"", "\"bf16\"" } },
   { "fp8_recipe", 3, { "\"delayed\"", "\"current\"", "\"blockwise\"", "\"rowwise\"", "\"tensorwise\"" } },
+  { "num_layers_at_start_in_bf16", 12, { "1" } },
+  { "num_layers_at_end_in_bf16", 12, { "1", "2" } },
   { "optimizer", 3, { "\"adamw\"", "\"sgd\"", "\"muon\"", "\"adam\"" } },
   { "sgd_momentum", 3, { "0", "0.95" } },
   { "overlap", 2, { "{\"gradients\": true, \"parameters\": true}", "{\"gradients\": false, \"parameters\": false}",
@@ -286,6 +288,8 @@ static void put_states(const Layout *l, JsonWriter *w)
   json_put_string(w, "precision", dtype_names[l->passes.formats.precision]);
   json_put_string(w, "fp8_recipe", fp8_recipe_names[l->passes.formats.recipe]);
   json_put_bool(w, "fp8_param_gather", l->states[0].gathers_narrow);
+  json_put_int(w, "bf16_start", l->passes.wide.start);
+  json_put_int(w, "bf16_end", l->passes.wide.end);
   json_put_string(w, "optimizer", optimizer_names[o->name]);
   json_put_real(w, "momentum", o->name == OPTIMIZER_SGD ? o->momentum : 0);
   json_put_bool(w, "offload_optimizer", s->offload.optimizer != STORE_DEVICE);

@@ -92,8 +92,22 @@ static guint graphs_of(const Framework *framework, const Model *model)
   return framework->graphs & ~(model_has_experts(model) ? 1u << GRAPH_FULL : 0);
 }
 
+/* Blocks whose products stay in 16 bits, in one of two draws, by a recipe that knows such; what is drawn behind it is as
+ * without. */
+static void set_wide(Instance *in, const GRand *rand)
+{
+  GRand *own = g_rand_copy((GRand *)rand);
+
+  if (g_rand_boolean(own)) {
+    in->base.wide.start = g_rand_int_range(own, 0, in->model->blocks + 1);
+    in->base.wide.end = g_rand_int_range(own, 0, in->model->blocks - in->base.wide.start + 1);
+    in->base.fp8_recipe = in->framework->fp8 == FP8_DELAYED ? FP8_CURRENT : FP8_NONE;
+  }
+  g_rand_free(own);
+}
+
 /* In fp8, which the cluster's own devices do not have. */
-static void set_narrow(Instance *in)
+static void set_narrow(Instance *in, const GRand *rand)
 {
   Cluster *own = in->cluster, *narrow = fixture_cluster("dgx-h100", own->devices);
 
@@ -106,6 +120,8 @@ static void set_narrow(Instance *in)
   cluster_free(own);
   in->cluster = narrow;
   in->base.products = PRODUCTS_FP8;
+  if (in->framework->choices >> CHOICE_WIDE_START & 1 && !in->model->encoder_blocks)
+    set_wide(in, rand);
 }
 
 void instance_framework_init(Instance *in, GRand *rand, const char *framework)
@@ -120,7 +136,7 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
   in->base.global_batch = 4 << g_rand_int_range(rand, 0, 3);
   in->base.expert_load = 1 + g_rand_int_range(rand, 0, 2);
   if (in->framework->fp8 && in->base.precision == DTYPE_BF16 && g_rand_int_range(rand, 0, 4) == 0)
-    set_narrow(in);
+    set_narrow(in, rand);
   in->base.overlap.experts = in->framework->shared_overlap && g_rand_int_range(rand, 0, 3) == 0;
   in->base.graph = one_of(rand, graphs_of(in->framework, in->model));
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1, .least = TRUE };

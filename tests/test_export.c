@@ -222,6 +222,13 @@ START_TEST(torchtitan_batch_and_stages)
   plan_set_format(&c.plan, DTYPE_FP8);
   c.plan.fp8_recipe = FP8_TENSORWISE; /* the output layer stays in 16 bits */
   has(&c, "torchtitan", "[quantize.linear.float8]\nrecipe_name = \"tensorwise\"\nfilter_fqns = [\"output\"]\n");
+  c.plan.wide = (WideBlocks) { 1, 2 };
+  has(&c, "torchtitan", "filter_fqns = [\"output\", \"layers.0.\", \"layers.30.\", \"layers.31.\"]\n");
+  test_text(lost(&c, "deepspeed"),
+            "num_layers_at_start_in_bf16: 1: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n"
+            "num_layers_at_end_in_bf16: 2: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n"
+            "precision: fp8: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, written as bf16\n"
+            "fp8_recipe: tensorwise: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n");
   case_clear(&c);
   c = case_new("llama-3.1-8b", "hgx-b200", 8);
   c.plan.zero = 3;

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "export/export.h"
+#include "plan/keys.h"
 #include "plan/plan.h"
 
 /* Plans do not come from files here, and frameworks change: its own one. */
@@ -27,6 +28,7 @@ static const Framework framework = {
   .fp8_recipes = (1u << FP8_COUNT) - 1,
   .param_gathers = (1u << FP8_COUNT) - 1,
   .fp8_primary = TRUE,
+  .choices = 1u << CHOICE_WIDE_START | 1u << CHOICE_WIDE_END,
   .fused_softmax = TRUE,
   .fused_activation = TRUE,
   .fused_dropout_add = TRUE,

@@ -23,6 +23,7 @@ typedef struct {
 #define EXPERTS "\"expert_model_parallel_size\": 2"
 #define HYBRIDEP EXPERTS ", \"moe_token_dispatcher_type\": \"hybridep\""
 #define FOLDED EXPERTS ", \"tensor_model_parallel_size\": 4, \"sequence_parallel\": true, \"zero_stage\": 3"
+#define CURRENT "\"precision\": \"fp8\", \"fp8_recipe\": \"current\""
 #define CHUNKS PIPE ", \"virtual_pipeline_model_parallel_size\": 2"
 
 static const Change changes[] = {
@@ -94,6 +95,12 @@ static const Change changes[] = {
   { "precision", MEGATRON, "", "\"precision\": \"fp8\"" },
   { "precision", "torchtitan", SHARDED, SHARDED ", \"precision\": \"fp8\"" },
   { "fp8_recipe", MEGATRON, "\"precision\": \"fp8\"", "\"precision\": \"fp8\", \"fp8_recipe\": \"blockwise\"" },
+  { "num_layers_at_start_in_bf16", MEGATRON, CURRENT, CURRENT ", \"num_layers_at_start_in_bf16\": 2" },
+  { "num_layers_at_start_in_bf16", "torchtitan", SHARDED ", \"precision\": \"fp8\"",
+    SHARDED ", \"precision\": \"fp8\", \"num_layers_at_start_in_bf16\": 2" },
+  { "num_layers_at_end_in_bf16", MEGATRON, CURRENT, CURRENT ", \"num_layers_at_end_in_bf16\": 14" },
+  { "num_layers_at_end_in_bf16", "torchtitan", SHARDED ", \"precision\": \"fp8\"",
+    SHARDED ", \"precision\": \"fp8\", \"num_layers_at_end_in_bf16\": 5" },
   { "fp8_param_gather", MEGATRON, "\"zero_stage\": 1, \"precision\": \"fp8\"",
     "\"zero_stage\": 1, \"precision\": \"fp8\", \"fp8_param_gather\": true" },
   { "fp8_param_gather", "torchtitan", SHARDED ", \"precision\": \"fp8\"",

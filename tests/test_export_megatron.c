@@ -484,7 +484,15 @@ START_TEST(megatron_recipes)
   has_not(&c, "bridge", "# - fp8_param_gather");
   c.plan.fp8_recipe = FP8_CURRENT;
   has(&c, "bridge", "mixed_precision: bf16_with_fp8_current_scaling_mixed\n");
-  has(&c, "bridge", "# - precision: fp8: the recipe keeps the first and the last block in bf16\n");
+  has(&c, "bridge", "# - num_layers_at_start_in_bf16: 0, num_layers_at_end_in_bf16: 0: the recipe has 1 and 1, set them and "
+      "first_last_layers_bf16 of mixed_precision\n");
+  c.plan.wide = (WideBlocks) { 1, 1 };
+  has_not(&c, "bridge", "# - num_layers");
+  has(&c, "megatron", "--fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-start-in-bf16 1 "
+      "--num-layers-at-end-in-bf16 1");
+  c.plan.wide = (WideBlocks) { 2, 2 };
+  has(&c, "bridge", "mixed_precision: nemotron_h_bf16_with_fp8_current_scaling_mixed\n");
+  c.plan.wide = (WideBlocks) { 0 };
   has(&c, "bridge", "# - fp8_param_gather: false: the recipe has it on\n");
   c.plan.param_gather = GATHER_NARROW;
   c.plan.zero = 1;
@@ -511,6 +519,13 @@ START_TEST(megatron_recipes)
   plan_set_format(&c.plan, DTYPE_FP4);
   test_text(lost(&c, "bridge"), "");
   has(&c, "bridge", "mixed_precision: bf16_with_nvfp4_mixed\n");
+  c.plan.wide.end = 14;
+  test_text(lost(&c, "bridge"), "");
+  has(&c, "bridge", "mixed_precision: nemotron_3_super_bf16_with_nvfp4_mixed\n");
+  has(&c, "megatron", "--first-last-layers-bf16 --num-layers-at-start-in-bf16 0 --num-layers-at-end-in-bf16 14");
+  has(&c, "primus", "      first_last_layers_bf16: true\n      num_layers_at_start_in_bf16: 0\n"
+      "      num_layers_at_end_in_bf16: 14\n");
+  c.plan.wide.end = 0;
   has(&c, "bridge", "# - fp8_param_gather: false: the recipe has it on\n");
   has(&c, "megatron", "--fp4-format e2m1 --fp4-recipe nvfp4");
   has_not(&c, "megatron", "param-gather");

@@ -215,8 +215,8 @@ static const struct {
   { "\"precision\": \"fp8\", \"fp8_recipe\": \"blockwise\"" }, { "\"precision\": \"fp8\"" },
   { "\"zero_stage\": 1, \"precision\": \"fp8\", \"fp8_param_gather\": true" },
   { "\"zero_stage\": 1, \"precision\": \"fp4\", \"fp8_param_gather\": true" },
-  { "\"zero_stage\": 1, \"precision\": \"fp4\"" },
-  { "\"precision\": \"fp16\"" },
+  { "\"zero_stage\": 1, \"precision\": \"fp4\"" }, { "\"precision\": \"fp16\"" },
+  { "\"precision\": \"fp4\", \"num_layers_at_start_in_bf16\": 1, \"num_layers_at_end_in_bf16\": 4" },
   { "\"precision\": \"fp32\", \"attention\": \"unfused\"" },
   { "\"optimizer\": \"sgd\", \"sgd_momentum\": 0.5" },
   { "\"optimizer\": \"muon\", \"muon_num_ns_steps\": 6, \"tensor_model_parallel_size\": 2, "

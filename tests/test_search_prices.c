@@ -36,12 +36,13 @@ static GArray *draw_question(Instance *in, GRand *rand, const char *framework, i
 /* A layer's price by ops that were made for it alone. */
 static LayerPrice price_directly(const Instance *in, const Plan *plan, int spec)
 {
+  PassLayout passes = *PASSES(plan);
   LayerWork work;
   LayerPrice price;
 
-  layer_work_init(&work, in->model, &in->model->specs[spec], PASSES(plan), in->cluster);
-  LayerTimes times = layer_times(&work, PASSES(plan), in->cluster, NULL);
-  layer_price_at(&price, NULL, &work, &times, PASSES(plan), in->cluster);
+  layer_work_init(&work, in->model, &in->model->specs[spec], &passes, in->cluster);
+  LayerTimes times = layer_times(&work, &passes, in->cluster, NULL);
+  layer_price_at(&price, NULL, &work, &times, &passes, in->cluster);
   layer_work_clear(&work);
   layer_times_clear(&times);
   return price;
@@ -58,19 +59,33 @@ static void check_price(const Instance *in, const Plan *plan, const LayerPrice *
                  found->pass[PASS_FORWARD].seconds, found->pass[PASS_BACKWARD].seconds);
 }
 
-/* Where a number of each stage's layers is made again, as the space has it: the first ones. */
-static void check_stages(const Instance *in, const Plan *plan, const PriceTable *table)
+/* The plan in 16 bits, if a layer is. */
+static Plan plan_of_layer(const Instance *in, const Plan *plan, int layer)
 {
-  Plan keeps = *plan;
+  Plan own = *plan;
 
-  keeps.recompute = RECOMPUTE_NONE;
-  ck_assert_int_eq(plan->scope.method, RECOMPUTE_BLOCK);
+  if (layer >= 1 && (layer <= plan->wide.start || layer > in->model->blocks - plan->wide.end) && layer <= in->model->blocks)
+    plan_set_format(&own, DTYPE_BF16);
+  return own;
+}
+
+/* Where a number of each stage's layers is made again, as the space has it, the first ones; where some blocks are not
+ * cast, these as in bf16. */
+static void check_layers(const Instance *in, const Plan *plan, const PriceTable *table)
+{
+  gboolean counts = recompute_counts(&plan->scope);
+
+  ck_assert(counts || wide_any(&plan->wide));
+  ck_assert(!counts || plan->scope.method == RECOMPUTE_BLOCK);
   for (int stage = 0; stage < plan_stages(plan); stage++) {
     int first = plan_stage_first_layer(plan, in->model, stage);
     int end = plan_stage_first_layer(plan, in->model, stage + 1);
-    int again = MAX(first, 1) + plan->scope.layers;
-    for (int i = first; i < end; i++)
-      check_price(in, i < again ? plan : &keeps, &table->layers[i], in->model->layers[i]);
+    int again = counts ? MAX(first, 1) + plan->scope.layers : end;
+    for (int i = first; i < end; i++) {
+      Plan own = plan_of_layer(in, plan, i);
+      own.recompute = i < again ? own.recompute : RECOMPUTE_NONE;
+      check_price(in, &own, &table->layers[i], in->model->layers[i]);
+    }
   }
 }
 
@@ -79,7 +94,7 @@ static void check_table(const Instance *in, const Plan *plan)
   g_autoptr(PriceTable) table = price_table_new(in->model, LAYOUT(plan), in->cluster);
 
   if (table->by_layer)
-    check_stages(in, plan, table);
+    check_layers(in, plan, table);
   for (int i = 0; i < in->model->n_specs && !table->by_layer; i++)
     check_price(in, plan, &table->layers[i], i);
 }

@@ -113,10 +113,11 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
 void layer_ops_free(LayerOps *ops);
 
 /* Prices of all layers, on a mixed cluster on the devices of each node type. An entry is a spec of the model, or a
- * layer where recomputation treats the layers of a stage differently or runs of layers have strategies of their own. A
- * change of layout in front of a layer belongs to its passes, as exposed communication; one back to the plan's own
- * layout at the end of a stage to the last layer's. A group of layers that are made again together keeps its input
- * with its first layer, and what is made again lives with its last one, the backward of which runs first. */
+ * layer where recomputation treats the layers of a stage differently, some blocks keep their products in 16 bits or runs
+ * of layers have strategies of their own. A change of layout in front of a layer belongs to its passes, as exposed
+ * communication; one back to the plan's own layout at the end of a stage to the last layer's. A group of layers that are
+ * made again together keeps its input with its first layer, and what is made again lives with its last one, the backward
+ * of which runs first. */
 typedef struct {
   LayerPrice *layers; /* [node type][entry] */
   int n;              /* entries */
@@ -141,7 +142,7 @@ void price_table_free(PriceTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
 
 /* The same of prices that `price` gives: of an entry [node type][spec] under those passes, or under the same without
- * recomputation, where they count layers that are made again. */
+ * recomputation, where they count layers that are made again, or widened, where some blocks are. */
 typedef void (*PriceSpecFunc)(gpointer data, const PassLayout *passes, int entry, LayerPrice *price);
 
 PriceTable *price_table_of_specs(const Model *model, const PassLayout *passes, const Cluster *cluster,

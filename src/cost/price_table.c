@@ -10,7 +10,8 @@ typedef struct {
   const Model *model;
   const Cluster *cluster;
   int n;            /* entries */
-  LayerWork *works; /* [node type][spec] */
+  int sets;         /* of them: 2 where some blocks keep their products in 16 bits */
+  LayerWork *works; /* [in 16 bits][node type][spec] */
   LayerTimes *times;
   GPtrArray *ops;   /* of the tables that are made: PriceTable's, NULL = they describe nothing */
 } PriceWork;
@@ -34,19 +35,22 @@ static const Cluster *cluster_of(const Cluster *cluster, int type)
 static void price_work_init(PriceWork *w, const Model *model, const PassLayout *passes, const Cluster *cluster,
                             GPtrArray *ops)
 {
-  int n = model->n_specs * MAX(cluster->n_types, 1);
+  int n = model->n_specs * MAX(cluster->n_types, 1), sets = wide_any(&passes->wide) ? 2 : 1;
+  PassLayout own = *passes;
 
-  *w = (PriceWork) { model, cluster, n, g_new(LayerWork, n), g_new(LayerTimes, n), ops };
-  for (int i = 0; i < n; i++) {
-    const Cluster *on = cluster_of(cluster, i / model->n_specs);
-    layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], passes, on);
-    w->times[i] = layer_times(&w->works[i], passes, on, NULL);
+  *w = (PriceWork) { model, cluster, n, sets, g_new(LayerWork, sets * n), g_new(LayerTimes, sets * n), ops };
+  for (int i = 0; i < sets * n; i++) {
+    const Cluster *on = cluster_of(cluster, i % n / model->n_specs);
+    if (i == n)
+      pass_layout_widen(&own);
+    layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], &own, on);
+    w->times[i] = layer_times(&w->works[i], &own, on, NULL);
   }
 }
 
 static void price_work_clear(PriceWork *w)
 {
-  for (int i = 0; i < w->n; i++) {
+  for (int i = 0; i < w->sets * w->n; i++) {
     layer_work_clear(&w->works[i]);
     layer_times_clear(&w->times[i]);
   }
@@ -78,16 +82,37 @@ static void make_group(LayerPrice *layers, int first, int n)
   }
 }
 
-/* What a stage's layers cost, `again` where they are made again, `kept` where not. */
-static void price_stage(LayerPrice *layers, const Model *model, const RecomputeLayout *r, int stage, int type,
-                        const PriceTable *again, const PriceTable *kept)
+/* Specs as the passes treat layers. */
+typedef struct {
+  const Model *model;
+  const PassLayout *passes;
+  PriceTable *of[2][2]; /* [products in 16 bits][kept, not made again], NULL where no layer is so */
+} SpecTables;
+
+static void spec_tables_clear(SpecTables *t)
 {
+  for (int i = 0; i < 4; i++)
+    price_table_free(t->of[i / 2][i % 2]);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(SpecTables, spec_tables_clear)
+
+static LayerPrice price_in(const SpecTables *t, int type, int layer, gboolean kept)
+{
+  return *price_of_layer(t->of[wide_has(&t->passes->wide, t->model->blocks, layer)][kept], t->model, type, layer);
+}
+
+/* What a stage's layers cost, some made again and others not. */
+static void price_stage(LayerPrice *layers, const SpecTables *t, int stage, int type)
+{
+  const Model *model = t->model;
+  const RecomputeLayout *r = &t->passes->recompute;
   int first = stage_first_layer(&r->cut, model, stage), end = stage_first_layer(&r->cut, model, stage + 1);
   StageBlocks blocks = stage_blocks(&r->cut, model, stage);
   int size = MAX(1, r->scope.layers), counted = recompute_of_stage(&r->scope, stage, blocks.end - blocks.first);
 
   for (int i = first; i < end; i++)
-    layers[i] = *price_of_layer(i < blocks.first + counted ? again : kept, model, type, i);
+    layers[i] = price_in(t, type, i, i >= blocks.first + counted);
   if (r->scope.method == RECOMPUTE_UNIFORM)
     for (int i = blocks.first; i < blocks.end; i += size)
       make_group(layers, i, MIN(size, blocks.end - i));
@@ -131,13 +156,13 @@ static void price_changes(LayerPrice *layers, const Model *model, const Layout *
 static void price_of_work(gpointer data, const PassLayout *passes, int entry, LayerPrice *price)
 {
   PriceWork *w = data;
-  int n = w->model->n_specs;
+  int n = w->model->n_specs, at = w->sets > 1 && !formats_narrow(&passes->formats) ? w->n + entry : entry;
   LayerOps *ops = w->ops ? g_new0(LayerOps, 1) : NULL;
 
   if (ops)
     g_ptr_array_add(w->ops, ops);
-  layer_work_recompute(&w->works[entry], w->model, &w->model->specs[entry % n], passes);
-  layer_price_at(price, ops, &w->works[entry], &w->times[entry], passes, cluster_of(w->cluster, entry / n));
+  layer_work_recompute(&w->works[at], w->model, &w->model->specs[entry % n], passes);
+  layer_price_at(price, ops, &w->works[at], &w->times[at], passes, cluster_of(w->cluster, entry / n));
 }
 
 static void price_specs(LayerPrice *layers, const Model *model, const PassLayout *passes, const Cluster *site,
@@ -179,23 +204,38 @@ static PriceTable *runs_new(const Model *model, const Layout *l, const Cluster *
   return table;
 }
 
+static PriceTable *variant_new(const SpecTables *t, gboolean wide, gboolean kept, const Cluster *cluster,
+                               PriceSpecFunc price, gpointer data)
+{
+  PassLayout passes = *t->passes;
+
+  if (wide)
+    pass_layout_widen(&passes);
+  if (kept)
+    pass_layout_keep(&passes);
+  return specs_new(t->model, &passes, cluster, price, data);
+}
+
 PriceTable *price_table_of_specs(const Model *model, const PassLayout *passes, const Cluster *cluster,
                                  PriceSpecFunc price, gpointer data)
 {
-  const RecomputeLayout *r = &passes->recompute;
-  PriceTable *again = specs_new(model, passes, cluster, price, data);
+  const int stages = passes->recompute.cut.stages;
+  const gboolean wide = wide_any(&passes->wide);
 
-  if (!r->cut.stages)
-    return again;
-  PassLayout keeps = *passes;
-  pass_layout_keep(&keeps);
-  g_autoptr(PriceTable) some = again;
-  g_autoptr(PriceTable) kept = specs_new(model, &keeps, cluster, price, data);
+  if (!stages && !wide)
+    return specs_new(model, passes, cluster, price, data);
+  g_auto(SpecTables) specs = { model, passes, { { NULL } } };
+  for (int i = 0; i < (wide ? 4 : 2); i += stages ? 1 : 2)
+    specs.of[i / 2][i % 2] = variant_new(&specs, i / 2, i % 2, cluster, price, data);
   PriceTable *table = table_new(cluster, model->n_layers, NULL);
   table->by_layer = TRUE;
-  for (int type = 0; type < table->n_types; type++)
-    for (int stage = 0; stage < r->cut.stages; stage++)
-      price_stage(table->layers + type * table->n, model, r, stage, type, some, kept);
+  for (int type = 0; type < table->n_types; type++) {
+    LayerPrice *layers = table->layers + type * table->n;
+    for (int i = 0; i < model->n_layers && !stages; i++)
+      layers[i] = price_in(&specs, type, i, FALSE);
+    for (int stage = 0; stage < stages; stage++)
+      price_stage(layers, &specs, stage, type);
+  }
   return table;
 }
 

@@ -6,17 +6,24 @@ static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interle
 
 static const char *const precision_names[DTYPE_COUNT] = {[DTYPE_FP16] = "fp16_mixed", [DTYPE_BF16] = "bf16_mixed"};
 
-/* Its recipes of narrow products (training/mixed_precision.py), and whether ranks gather weights in that format. */
-static const struct {
+/* Its recipes of narrow products (training/mixed_precision.py), whether ranks gather weights in that format, and the
+ * blocks that they leave in 16 bits. */
+typedef struct {
+  Fp8Recipe scales;
   const char *name;
   gboolean gathers;
-} narrow_names[FP8_COUNT] = {
-  [FP8_DELAYED] = { "bf16_with_fp8_delayed_scaling_mixed", TRUE },
-  [FP8_CURRENT] = { "bf16_with_fp8_current_scaling_mixed", TRUE },
-  [FP8_TENSORWISE] = { "bf16_with_fp8_current_scaling_mixed", TRUE },
-  [FP8_BLOCKWISE] = { "bf16_with_fp8_subchannel_scaling_mixed", FALSE },
-  [FP8_MXFP8] = { "bf16_with_mxfp8_mixed", TRUE },
-  [FP8_NVFP4] = { "bf16_with_nvfp4_mixed", TRUE },
+  WideBlocks wide;
+} NarrowRecipe;
+
+static const NarrowRecipe narrow_recipes[] = {
+  { FP8_DELAYED, "bf16_with_fp8_delayed_scaling_mixed", TRUE, { 0, 0 } },
+  { FP8_CURRENT, "bf16_with_fp8_current_scaling_mixed", TRUE, { 1, 1 } },
+  { FP8_CURRENT, "nemotron_h_bf16_with_fp8_current_scaling_mixed", TRUE, { 2, 2 } },
+  { FP8_BLOCKWISE, "bf16_with_fp8_subchannel_scaling_mixed", FALSE, { 0, 0 } },
+  { FP8_BLOCKWISE, "nanov2_bf16_with_fp8_current_scaling_mixed", TRUE, { 2, 2 } },
+  { FP8_MXFP8, "bf16_with_mxfp8_mixed", TRUE, { 0, 0 } },
+  { FP8_NVFP4, "bf16_with_nvfp4_mixed", TRUE, { 0, 0 } },
+  { FP8_NVFP4, "nemotron_3_super_bf16_with_nvfp4_mixed", TRUE, { 0, 14 } },
 };
 
 static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_grads_params"};
@@ -222,7 +229,7 @@ static void lose_untold(Export *e)
 {
   const ToldKey told[] = {
     { "adapter" }, { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "fp8_param_gather" },
-    { "overlap" },
+    { "num_layers_at_start_in_bf16" }, { "num_layers_at_end_in_bf16" }, { "overlap" },
     { "cuda_graph" }, { "moe_token_dispatcher_type" },
     { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
     { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
@@ -234,19 +241,36 @@ static void lose_untold(Export *e)
   export_say_overlaps(e, OVERLAP_GRADIENTS | OVERLAP_PARAMETERS | OVERLAP_PIPELINE | OVERLAP_OFFLOAD);
 }
 
+/* The one with as many blocks in 16 bits, else the first of its scales. */
+static const NarrowRecipe *recipe_of(Fp8Recipe scales, const WideBlocks *wide)
+{
+  const NarrowRecipe *first = NULL;
+
+  for (gsize i = G_N_ELEMENTS(narrow_recipes); i-- > 0;) {
+    const NarrowRecipe *r = &narrow_recipes[i];
+    if (r->scales != (scales == FP8_TENSORWISE ? FP8_CURRENT : scales))
+      continue;
+    if (r->wide.start == wide->start && r->wide.end == wide->end)
+      return r;
+    first = r;
+  }
+  return first;
+}
+
 static void put_precision(Export *e, GString *text)
 {
   const Formats *f = &e->layout.passes.formats;
+  const WideBlocks *wide = &e->layout.passes.wide;
   gboolean gathers = e->layout.states[0].gathers_narrow;
-  Fp8Recipe recipe = f->recipe;
+  const NarrowRecipe *recipe = f->recipe ? recipe_of(f->recipe, wide) : NULL;
 
-  if (recipe && gathers != narrow_names[recipe].gathers)
+  if (recipe && gathers != recipe->gathers)
     export_note(e, "fp8_param_gather: %s: the recipe has it %s", export_truth(gathers), gathers ? "off" : "on");
-  if (recipe == FP8_CURRENT || recipe == FP8_TENSORWISE)
-    export_note(e, "precision: fp8: the recipe keeps the first and the last block in bf16");
+  if (recipe && (recipe->wide.start != wide->start || recipe->wide.end != wide->end))
+    export_note(e, "num_layers_at_start_in_bf16: %d, num_layers_at_end_in_bf16: %d: the recipe has %d and %d, set them and "
+                   "first_last_layers_bf16 of mixed_precision", wide->start, wide->end, recipe->wide.start, recipe->wide.end);
   if (recipe || precision_names[f->precision])
-    g_string_append_printf(text, "mixed_precision: %s\n",
-                           recipe ? narrow_names[recipe].name : precision_names[f->precision]);
+    g_string_append_printf(text, "mixed_precision: %s\n", recipe ? recipe->name : precision_names[f->precision]);
 }
 
 /* Its recipes for muon gather parameters behind the step. */

@@ -311,6 +311,7 @@ static void add_recipe(Export *e, GString *flags)
                                                   [FP8_TENSORWISE] = "tensorwise", [FP8_BLOCKWISE] = "blockwise",
                                                   [FP8_MXFP8] = "mxfp8" };
   const Formats *f = &e->layout.passes.formats;
+  const WideBlocks *wide = &e->layout.passes.wide;
   const StateLayout *states = &e->layout.states[0];
 
   if (f->products == PRODUCTS_FP8) {
@@ -323,6 +324,9 @@ static void add_recipe(Export *e, GString *flags)
   if (f->products == PRODUCTS_FP4)
     add(flags, states->gathers_narrow ? "--fp4-format e2m1 --fp4-recipe nvfp4 --fp4-param-gather"
                                       : "--fp4-format e2m1 --fp4-recipe nvfp4");
+  if (wide_any(wide)) /* each is 1 unless said */
+    export_words(flags, "--first-last-layers-bf16 --num-layers-at-start-in-bf16 %d --num-layers-at-end-in-bf16 %d",
+                 wide->start, wide->end);
 }
 
 static void plan_flags(Export *e, GString *flags)

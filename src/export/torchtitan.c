@@ -48,8 +48,11 @@ static void put_recipe(const Export *e, GString *text)
     g_string_append(text, "enable_fsdp_float8_all_gather = true\nprecompute_float8_dynamic_scale_for_fsdp = true\n");
   else
     g_string_append_printf(text, "recipe_name = \"%s\"\n", recipes[f->recipe].recipe);
-  g_string_append_printf(text, "filter_fqns = [\"output\"%s]\n",
-                         model_has_experts(e->model) ? ", \"router.gate\"" : "");
+  g_string_append_printf(text, "filter_fqns = [\"output\"%s", model_has_experts(e->model) ? ", \"router.gate\"" : "");
+  for (int i = 0; i < e->model->blocks; i++) /* parts of names: "layers.1" would be of layer 10, too */
+    if (wide_has(&e->layout.passes.wide, e->model->blocks, i + 1))
+      g_string_append_printf(text, ", \"layers.%d.\"", i);
+  g_string_append(text, "]\n");
 }
 
 static void put_model(Export *e, GString *text)

@@ -197,7 +197,40 @@ static void put_recipe(ConfigReading *r, JsonWriter *w)
     json_put_bool(w, "fp8_param_gather", FALSE);
 }
 
-static void put_kernels(ConfigReading *r, JsonWriter *w)
+/* Whether products of a block are left out: all their names start with its own, of which a filter is a part. */
+static gboolean leaves_out(const char *filters, int block)
+{
+  g_autofree char *name = g_strdup_printf("layers.%d.", block);
+  g_auto(GStrv) parts = g_strsplit_set(filters, "[]\"', \n", -1);
+  gboolean any = FALSE;
+
+  for (int i = 0; parts[i] && !any; i++)
+    any = *parts[i] && strstr(name, parts[i]);
+  return any;
+}
+
+/* Blocks at either end that the converter's section leaves in 16 bits. */
+static void put_wide(ConfigReading *r, const char *section, int blocks, JsonWriter *w)
+{
+  g_autofree char *key = g_strconcat(section, ".filter_fqns", NULL);
+  const char *filters = settings_text(r->from, key);
+  int start = 0, end = 0, all = 0;
+
+  for (int i = 0; i < blocks; i++)
+    all += leaves_out(filters, i);
+  while (start < blocks && leaves_out(filters, start))
+    start++;
+  while (start + end < blocks && leaves_out(filters, blocks - 1 - end))
+    end++;
+  if (start > 0)
+    json_put_int(w, "num_layers_at_start_in_bf16", start);
+  if (end > 0)
+    json_put_int(w, "num_layers_at_end_in_bf16", end);
+  if (all > start + end)
+    launch_assume(&r->to, "%s: %d layers of it are neither first nor last: simulated as cast", key, all - start - end);
+}
+
+static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
 {
   const Settings *s = r->from;
   const char *mode = settings_text(s, "activation_checkpoint.mode"), *converters = settings_text(s, "model.converters");
@@ -207,10 +240,13 @@ static void put_kernels(ConfigReading *r, JsonWriter *w)
   json_put_string(w, "precision", is_float8(s) || strstr(converters, "linear.mx") ? "fp8"
                                   : is_nvfp4(s) ? "fp4"
                                   : g_str_equal(format, "float32") ? "fp32" : "bf16");
-  if (strstr(converters, "linear.mx"))
+  if (strstr(converters, "linear.mx")) {
     json_put_string(w, "fp8_recipe", "mxfp8");
-  else if (is_float8(s))
+    put_wide(r, "quantize.linear.mx", d->layers, w);
+  } else if (is_float8(s)) {
     put_recipe(r, w);
+    put_wide(r, strstr(converters, "linear.float8") ? "quantize.linear.float8" : "float8", d->layers, w);
+  }
   if (settings_true(s, PARALLEL "enable_async_tensor_parallel", FALSE))
     json_put_bool(w, "tp_comm_overlap", TRUE);
   if (!r->framework && !settings_true(s, "compile.enable", FALSE))
@@ -243,7 +279,7 @@ gboolean torchtitan_read(ConfigReading *r)
     json_put_string(&w, "moe_token_dispatcher_type", dispatchers[dispatcher].own);
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
-  put_kernels(r, &w);
+  put_kernels(r, &d, &w);
   json_put_string(&w, "framework", r->framework ? r->framework : generation(r, dispatcher));
   json_close(&w, '}');
   if (*optimizer && g_ascii_strncasecmp(optimizer, "adam", strlen("adam")) != 0)

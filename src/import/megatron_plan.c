@@ -400,6 +400,19 @@ static const char *read_format(Reading *r, const char *argument, const char *lis
   return *text || !r->from->listed ? text : reading_text(r, listed);
 }
 
+/* Of each end one block, unless it is said. */
+static void put_wide(Reading *r, gboolean narrow, JsonWriter *w)
+{
+  static const char *const keys[] = { "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16" };
+  gboolean any = reading_flag(r, "first_last_layers_bf16") && narrow;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
+    int blocks = reading_int(r, keys[i], 1);
+    if (any && blocks > 0)
+      json_put_int(w, keys[i], blocks);
+  }
+}
+
 static void put_formats(Reading *r, JsonWriter *w)
 {
   static const char *const recipes[][2] = { { "tensorwise", "current" }, { "delayed", "delayed" },
@@ -418,6 +431,7 @@ static void put_formats(Reading *r, JsonWriter *w)
   gboolean four = reading_flag(r, "fp4_param_gather") && *fp4;
   if (eight || four)
     json_put_bool(w, "fp8_param_gather", TRUE);
+  put_wide(r, *fp8 || *fp4, w);
 }
 
 static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)

@@ -114,6 +114,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->attention = p->attention;
   l->graph = p->graph;
   l->formats = plan_formats(p);
+  l->wide = p->wide;
   l->attention_format = attention_format(l);
   l->gradient_bytes = gradient_bytes(p);
   l->sum_bytes = state_format_bytes(&p->optimizer, STATE_TENSOR_REDUCE, dtype_bytes[p->precision]);
@@ -134,6 +135,14 @@ void pass_layout_init(PassLayout *l, const Plan *p)
 void pass_layout_keep(PassLayout *l)
 {
   memset(&l->recompute, 0, sizeof l->recompute);
+}
+
+void pass_layout_widen(PassLayout *l)
+{
+  memset(&l->wide, 0, sizeof l->wide);
+  l->formats.products = PRODUCTS_PLAIN;
+  l->formats.recipe = FP8_NONE;
+  l->attention_format = attention_format(l);
 }
 
 GroupShape pass_group(const PassLayout *l, const Cluster *cluster, PassGroup group)

@@ -76,6 +76,7 @@ typedef struct {
   AttentionKernel attention;
   CudaGraph graph;              /* of a layer's kernels */
   Formats formats;
+  WideBlocks wide;              /* see the passes as pass_layout_widen() makes them */
   DType attention_format;       /* of the products in attention's core */
   double gradient_bytes;        /* of an accumulated gradient */
   double sum_bytes;             /* of an element that tensor-parallel ranks sum, on the wire */
@@ -186,6 +187,9 @@ void pass_layout_init(PassLayout *passes, const Plan *plan);
 /* The same where blocks keep everything for their backwards. */
 void pass_layout_keep(PassLayout *passes);
 Layout layout_keeping(const Layout *layout);
+
+/* The same where no products are cast. */
+void pass_layout_widen(PassLayout *passes);
 
 /* The layout as the layers of run 0 .. n_runs - 1 see it; -1: as the embedding, the head and what stages send do. */
 Layout layout_of_run(const Layout *layout, int run);

@@ -2,7 +2,7 @@
  * Products of 8- and 4-bit formats: what casting to them costs and holds.
  *
  * Of a plan in fp8 or fp4 the products of blocks with divided weights, and those down to and up from latents, run in it,
- * forward and both backward ones; the router, embedding, output layer and everything else stay in 16 bits, their weights
+ * forward and both backward ones, but in blocks that see the passes widened (pass_layout_widen); the router, embedding, output layer and everything else stay in 16 bits, their weights
  * among them (attention's core but where the layout says so), master weights and optimizer states in 32. A framework's
  * recipe says how scales are found:
  *
@@ -21,8 +21,7 @@
  *             (DeepSeek-V3, arXiv 2412.19437)
  * mxfp8       a scale of a byte for each 32 values (OCP MX), on devices that have it
  * nvfp4       of fp4: a scale of a byte for each 16 values, or 16 x 16 weights, under one of the tensor, which is read
- *             once more for it (NVIDIA, arXiv 2509.25149, section 3); that recipe's few blocks in bf16 are not
- *             told apart
+ *             once more for it (NVIDIA, arXiv 2509.25149, section 3)
  *
  * Bytes of a cast: read 16 bits, write 8 bits twice, as rows and as columns for
  * the weight gradient; with scales that is 1 + 1/32 bytes a value in mxfp8, 1 + 4/128 for activations by blocks,

@@ -13,7 +13,8 @@ typedef struct {
 /* Sets the error, which may be NULL, and returns FALSE. */
 gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* Rules of check_sharding.c. */
+/* Rules of check_sharding.c; the first of them: of choices from one to another, the framework runs those that are taken. */
+gboolean check_engine(const Subject *subject, int from, int to, GError **error);
 gboolean check_process(const Subject *subject, GError **error);
 gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_optimizer(const Subject *subject, GError **error); /* check_optimizer.c */

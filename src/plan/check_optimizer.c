@@ -1,5 +1,6 @@
 /* Which optimizers and which formats of products, states and reductions a plan may have. */
 #include "plan/check.h"
+#include "plan/keys.h"
 
 /* Formats that each state may have. */
 static const guint formats[STATE_COUNT] = {
@@ -125,6 +126,24 @@ static gboolean check_recipe(const Subject *s, GError **error)
   return TRUE;
 }
 
+/* Blocks whose products stay in 16 bits. */
+static gboolean check_wide(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const char *key = plan_key_of(p->wide.start ? KEY_WIDE_START : KEY_WIDE_END)->field.key;
+
+  if (!wide_any(&p->wide))
+    return TRUE;
+  if (!plan_narrow(p))
+    return broken(error, "%s: expected 0 under precision %s, of which all layers are", key, dtype_names[plan_format(p)]);
+  if (s->model->encoder_blocks > 0)
+    return broken(error, "%s: expected 0 of an encoder-decoder", key);
+  if (p->wide.start + p->wide.end > s->model->blocks)
+    return broken(error, "num_layers_at_start_in_bf16: %d, num_layers_at_end_in_bf16: %d: expected at most the model's %d "
+                  "together", p->wide.start, p->wide.end, s->model->blocks);
+  return check_engine(s, CHOICE_WIDE_START, CHOICE_WIDE_END + 1, error);
+}
+
 gboolean check_precision(const Subject *s, GError **error)
 {
   DType dtype = plan_format(s->plan);
@@ -134,5 +153,5 @@ gboolean check_precision(const Subject *s, GError **error)
     if (device->peak_flops_per_s[dtype] <= 0)
       return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype], device->name);
   }
-  return check_recipe(s, error);
+  return check_recipe(s, error) && check_wide(s, error);
 }

@@ -39,7 +39,7 @@ gboolean check_process(const Subject *s, GError **error)
 
 /* ---- choices of sharding ---- */
 
-static gboolean check_engine(const Subject *s, int from, int to, GError **error)
+gboolean check_engine(const Subject *s, int from, int to, GError **error)
 {
   for (int i = from; i < to; i++)
     if (plan_takes(s->plan, i) && !(s->plan->framework->choices >> i & 1))
@@ -171,8 +171,9 @@ static double checkpoint_bytes(const Plan *p, const Model *model, int rank, doub
 /* Bytes of a token that a block keeps: inputs of norms, queries, keys, values and the core's output, what a gate is
  * multiplied with, masks of dropout, and inputs of products, rows of experts among them, in the format of these. Behind
  * a branch, whose attention reads the embedding too, are two products more. */
-static double kept_bytes(const Plan *p, const Model *model, const LayerSpec *spec)
+static double kept_bytes(const Plan *p, const Model *model, int layer)
 {
+  const LayerSpec *spec = model_layer(model, layer);
   const Attention *a = &spec->attention;
   const FeedForward *f = &spec->ffn;
   double width = (f->experts ? f->experts_per_token : 1) * (double)f->width + f->shared_width;
@@ -182,7 +183,8 @@ static double kept_bytes(const Plan *p, const Model *model, const LayerSpec *spe
   double inputs = hidden * (spec_mixes(spec) + (f->width > 0)), branch = spec->branch ? 3 * hidden : 0;
   double taken = f->experts ? (double)f->experts_per_token * model->hidden / p->tp : 0; /* of experts' rows, of which they */
   double given = p->framework->weighs_inside ? 0 : taken; /* keep what they give unless they weigh inside */
-  double bytes = dtype_bytes[p->precision], narrow = plan_narrow(p) ? dtype_bytes[plan_format(p)] : bytes;
+  gboolean casts = plan_narrow(p) && !wide_has(&p->wide, model->blocks, layer);
+  double bytes = dtype_bytes[p->precision], narrow = casts ? dtype_bytes[plan_format(p)] : bytes;
   double kept = f->kind == MLP_SWIGLU ? 2 * width : width; /* before the activation */
   double masks = model->dropout ? inputs : 0;              /* of residuals, a byte each */
 
@@ -195,7 +197,7 @@ double plan_offloaded_bytes(const Plan *p, const Model *model)
   double tokens = (double)p->micro_batch * p->seq / p->cp, bytes = 0;
 
   for (int i = 1; i <= MIN(p->offload.layers, model->blocks); i++) /* no rule may have looked at them yet */
-    bytes += model_layer(model, i)->detached ? 0 : kept_bytes(p, model, model_layer(model, i));
+    bytes += model_layer(model, i)->detached ? 0 : kept_bytes(p, model, i);
   return tokens * bytes;
 }
 
@@ -300,7 +302,7 @@ static gboolean check_parts(const Subject *s, GError **error)
 
 gboolean check_offload(const Subject *s, GError **error)
 {
-  if (!check_engine(s, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_PARTITION, error) || !check_parts(s, error))
+  if (!check_engine(s, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_WIDE_START, error) || !check_parts(s, error))
     return FALSE;
   return !offload_any(&s->plan->offload) || check_room(s, error);
 }

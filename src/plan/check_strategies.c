@@ -20,6 +20,8 @@ static const char *whole_plan_only(const Plan *p, const Model *m)
     return "ZeRO over all ranks that hold the same weights";
   if (recompute_counts(&p->scope))
     return "no recompute_num_layers";
+  if (wide_any(&p->wide))
+    return "products of all layers in one format";
   if (p->balanced)
     return "layer_split as a list";
   return NULL;

@@ -20,6 +20,22 @@ typedef struct {
   Fp8Library library; /* that casts them */
 } Formats;
 
+/* Blocks at the model's start and end whose products stay in 16 bits where those of others are cast. */
+typedef struct {
+  int start, end;
+} WideBlocks;
+
+static inline gboolean wide_any(const WideBlocks *w)
+{
+  return w->start > 0 || w->end > 0;
+}
+
+/* Whether they have a layer of a model of so many blocks, an index into Model.layers. */
+static inline gboolean wide_has(const WideBlocks *w, int blocks, int layer)
+{
+  return layer >= 1 && layer <= blocks && (layer <= w->start || layer > blocks - w->end);
+}
+
 /* Whether products of blocks are cast to fewer bits than weights have. */
 static inline gboolean formats_narrow(const Formats *f)
 {

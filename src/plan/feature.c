@@ -129,6 +129,15 @@ static gboolean delayed_scaling(const Subject *s)
 }
 
 static gboolean narrow_products(const Subject *s) { return plan_narrow(s->plan); }
+static gboolean wide_blocks(const Subject *s) { return wide_any(&s->plan->wide); }
+
+/* In fp8, more at either end than an equal stage of a pipeline has. */
+static gboolean wide_beyond_stage(const Subject *s)
+{
+  const Plan *p = s->plan;
+
+  return p->products == PRODUCTS_FP8 && MAX(p->wide.start, p->wide.end) > s->model->blocks / p->pp;
+}
 
 /* Modules of which the output alone is dropped, and made again from what products keep. */
 #define OUTPUT_MODULES (1u << MODULE_LAYERNORM | 1u << MODULE_MOE_ACT)
@@ -300,10 +309,13 @@ static void leave_modules(Plan *p, guint modules)
     to_no_recompute(p);
 }
 
+static void to_cast_blocks(Plan *p) { p->wide = (WideBlocks) { 0 }; }
+
 static void to_wide_products(Plan *p)
 {
   plan_set_format(p, DTYPE_BF16);
   p->fp8_recipe = FP8_NONE;
+  to_cast_blocks(p);
 }
 
 static void make_again(Plan *p, RecomputeModule module)
@@ -361,6 +373,12 @@ static char *tell_degrees(const Subject *s)
                          s->cluster->devices_per_node);
 }
 
+static char *tell_wide(const Subject *s)
+{
+  return g_strdup_printf("num_layers_at_start_in_bf16: %d, num_layers_at_end_in_bf16: %d, %d blocks on %d stages",
+                         s->plan->wide.start, s->plan->wide.end, s->model->blocks, s->plan->pp);
+}
+
 static const struct {
   const char *name;
   gboolean (*has)(const Subject *subject);
@@ -384,6 +402,9 @@ static const struct {
   [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
   [FEATURE_DELAYED_SCALING] = { "delayed_scaling", delayed_scaling, PLAN_DEGREES, to_current_scaling },
   [FEATURE_NARROW_PRODUCTS] = { "narrow_products", narrow_products, PLAN_DEGREES, to_wide_products },
+  [FEATURE_WIDE_BLOCKS] = { "bf16_layers", wide_blocks, PLAN_DEGREES, to_cast_blocks },
+  [FEATURE_WIDE_BEYOND_STAGE] = { "bf16_layers_beyond_stage", wide_beyond_stage, PLAN_DEGREES, to_cast_blocks,
+                                  .told = tell_wide, .expected = "no more at either end than blocks / stages" },
   [FEATURE_ACCUMULATION] = { "accumulation", accumulation, PLAN_DEGREES, NULL },
   [FEATURE_FUSED_FP32] = { "fused_attention_in_fp32", fused_fp32, PLAN_DEGREES, to_unfused },
   [FEATURE_OTHER_FUSED] = { "other_fused_attention", other_fused_attention, PLAN_DEGREES, to_flash },

@@ -229,6 +229,19 @@ static void without_choices(Plan *p, const Framework *own)
   }
 }
 
+/* Whether a choice of blocks in 16 bits was left that it lacks. */
+static gboolean leave_wide(Plan *p, const Framework *own)
+{
+  gboolean left = FALSE;
+
+  for (int choice = CHOICE_WIDE_START; choice <= CHOICE_WIDE_END; choice++)
+    if (plan_takes(p, choice) && !(own->choices >> choice & 1)) {
+      plan_leave(p, choice);
+      left = TRUE;
+    }
+  return left;
+}
+
 static void other_precision(Plan *p, const Framework *own)
 {
   gboolean casts = p->products == PRODUCTS_FP8 && own->fp8 != FP8_NONE;
@@ -237,7 +250,10 @@ static void other_precision(Plan *p, const Framework *own)
     p->param_gather = GATHER_USUAL;
     return;
   }
+  if (leave_wide(p, own))
+    return;
   p->param_gather = GATHER_USUAL;
+  p->wide = casts ? p->wide : (WideBlocks) { 0 };
   p->fp8_recipe = casts ? own->fp8 : FP8_NONE;
   p->products = casts ? PRODUCTS_FP8 : PRODUCTS_PLAIN;
 }

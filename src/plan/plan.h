@@ -48,6 +48,7 @@ struct Plan {
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
   Products products; /* formats of these */
   Fp8Recipe fp8_recipe; /* of narrow products; FP8_NONE = the framework's */
+  WideBlocks wide; /* that have none of them */
   ParamGather param_gather; /* whether ranks gather weights of narrow products in their format */
   Adapter adapter; /* what is trained in place of the weights, if anything */
   Optimizer optimizer;

@@ -101,15 +101,27 @@ static char *attention_text(const Result *r)
   return g_string_free(text, FALSE);
 }
 
+/* "fp8 (current; the first 1 and the last 1 blocks in bf16)". */
+static char *format_text(const PassLayout *p)
+{
+  GString *text = g_string_new(dtype_names[formats_product(&p->formats)]);
+
+  if (p->formats.recipe)
+    g_string_append_printf(text, " (%s", fp8_recipe_names[p->formats.recipe]);
+  if (wide_any(&p->wide))
+    g_string_append_printf(text, "; the first %d and the last %d blocks in %s", p->wide.start, p->wide.end,
+                           dtype_names[p->formats.precision]);
+  g_string_append(text, p->formats.recipe ? ")" : "");
+  return g_string_free(text, FALSE);
+}
+
 static void add_run(Table *table, const Result *r)
 {
   const PassLayout *p = &r->layout.passes;
-  g_autofree char *count = format_count(r->tokens), *attention = attention_text(r);
-  g_autofree char *recipe = p->formats.recipe ? g_strdup_printf(" (%s)", fp8_recipe_names[p->formats.recipe]) : NULL;
+  g_autofree char *count = format_count(r->tokens), *attention = attention_text(r), *format = format_text(p);
 
   table_add(table, "software");
-  table_add(table, "%s, %s%s, %s attention", p->framework->name, dtype_names[formats_product(&p->formats)],
-            recipe ? recipe : "", attention);
+  table_add(table, "%s, %s, %s attention", p->framework->name, format, attention);
   table_add(table, "batch");
   table_add(table, "%d sequences of %d tokens = %s tokens a step", r->layout.global_batch, p->seq, count);
 }

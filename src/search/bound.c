@@ -57,7 +57,7 @@ PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Clu
   for (int k = 0; k < SUMS; k++)
     *sum_at(s, k) = block + k * entries;
   s->scratch[0] = s->scratch[1] = INFINITY;
-  s->alike = passes->recompute.scope.stages.stages == 0;
+  s->alike = passes->recompute.scope.stages.stages == 0 && !wide_any(&passes->wide);
   for (int i = 2; i <= model->blocks; i++)
     s->alike &= model->layers[i] == model->layers[1];
   for (int type = 0; type < prices->n_types; type++) {

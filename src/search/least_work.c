@@ -28,17 +28,29 @@ static Least least_of(const Schedule *s)
   return s->placement != PLACE_LOOP || s->split ? LEAST_COMPUTE : s->recompute ? LEAST_BACKWARD : LEAST_WHOLE;
 }
 
-LayerUses *layer_uses(const Model *model, int n, gboolean by_layer)
+static void add_use(LayerUses *u, const Model *model, int layer)
 {
-  LayerUses *uses = g_new0(LayerUses, n);
+  u->all++;
+  u->inner += layer > 0 && layer < model->n_layers - 1;
+  u->blocks += layer >= 1 && layer <= model->blocks;
+  u->working += model_layer(model, layer)->kind != LAYER_EMBEDDING;
+}
 
-  for (int i = 0; i < model->n_layers; i++) {
-    LayerUses *u = &uses[by_layer ? i : model->layers[i]];
-    u->all++;
-    u->inner += i > 0 && i < model->n_layers - 1;
-    u->blocks += i >= 1 && i <= model->blocks;
-    u->working += model_layer(model, i)->kind != LAYER_EMBEDDING;
-  }
+LayerUses *layer_uses(const Model *model, gboolean by_layer)
+{
+  LayerUses *uses = g_new0(LayerUses, by_layer ? model->n_layers : model->n_specs);
+
+  for (int i = 0; i < model->n_layers; i++)
+    add_use(&uses[by_layer ? i : model->layers[i]], model, i);
+  return uses;
+}
+
+LayerUses *layer_uses_of_specs(const Model *model, const PassLayout *passes)
+{
+  LayerUses *uses = g_new0(LayerUses, 2 * model->n_specs);
+
+  for (int i = 0; i < model->n_layers; i++)
+    add_use(&uses[wide_has(&passes->wide, model->blocks, i) * model->n_specs + model->layers[i]], model, i);
   return uses;
 }
 
@@ -105,7 +117,7 @@ LeastWork least_work(const LeastLayers *layers, const Cluster *cluster)
 LeastWork least_work_of(const Model *model, const PriceTable *prices, const Cluster *cluster)
 {
   g_autofree LeastLayer *list = g_new(LeastLayer, prices->n_types * prices->n);
-  g_autofree LayerUses *uses = layer_uses(model, prices->n, prices->by_layer);
+  g_autofree LayerUses *uses = layer_uses(model, prices->by_layer);
   const LeastLayers layers = { list, uses, prices->n };
 
   for (int i = 0; i < prices->n_types * prices->n; i++)

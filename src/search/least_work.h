@@ -27,7 +27,8 @@ typedef struct {
 /* With a host that is never waited for, if `unhosted`: no pass takes less whatever part of its ops a graph records. */
 LeastLayer least_layer(const LayerPrice *price, gboolean unhosted);
 
-/* Layers of the model that have an entry of a PriceTable, which is a spec of it, or a layer. */
+/* Layers of the model that have an entry: of a PriceTable, which is a spec of it, or a layer; or of specs with their
+ * products cast and, behind these, in 16 bits. */
 typedef struct {
   int all;
   int inner;   /* between the first and the last */
@@ -35,8 +36,9 @@ typedef struct {
   int working; /* others than embeddings */
 } LayerUses;
 
-/* Of each of n entries; owned by the caller. */
-LayerUses *layer_uses(const Model *model, int n, gboolean by_layer);
+/* Of each entry; owned by the caller. */
+LayerUses *layer_uses(const Model *model, gboolean by_layer);
+LayerUses *layer_uses_of_specs(const Model *model, const PassLayout *passes);
 
 /* Of all layers, as a PriceTable has them. */
 typedef struct {

@@ -43,12 +43,13 @@ typedef struct {
   gboolean known;
 } KnownWork;
 
-/* Places of works that are kept: plans that differ in dispatcher and graph come by turns. */
-#define WORKS (GRAPH_COUNT * DISPATCH_COUNT)
+/* Places of works that are kept: plans that differ in dispatcher and graph come by turns, and blocks of one plan whose
+ * products are cast and are not. */
+#define WORKS (2 * GRAPH_COUNT * DISPATCH_COUNT)
 
 static gsize work_place(const PassLayout *passes)
 {
-  return GRAPH_COUNT * passes->dispatch + passes->graph;
+  return 2 * (GRAPH_COUNT * passes->dispatch + passes->graph) + formats_narrow(&passes->formats);
 }
 
 struct PriceCache {
@@ -62,7 +63,7 @@ struct PriceCache {
   KnownWork *works; /* that were priced last: [node type][spec][work_place()], plans often differ in recomputation only */
   int n_works;      /* the model and the cluster may be gone when they are freed */
   LayerUses *uses;  /* [spec] */
-  LeastLayer *room; /* [node type][spec]: of a LeastWork that is made */
+  LeastLayer *room; /* [node type][in 16 bits][spec]: of a LeastWork that is made */
   GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
   GHashTable *freely; /* the same of a mixed cluster, to splits that need not fit */
 };
@@ -137,8 +138,8 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->times = op_times_new();
   cache->n_works = MAX(cluster->n_types, 1) * model->n_specs * WORKS;
   cache->works = g_new0(KnownWork, cache->n_works);
-  cache->uses = layer_uses(model, model->n_specs, FALSE);
-  cache->room = g_new(LeastLayer, cache->n_works / WORKS);
+  cache->uses = layer_uses(model, FALSE);
+  cache->room = g_new(LeastLayer, 2 * cache->n_works / WORKS);
   cache->priced = g_hash_table_new_full(passes_hash, passes_equal, priced_free, NULL);
   for (int i = 0; i < 2; i++)
     cache->least[i] = g_hash_table_new_full(passes_hash, passes_equal, g_free, NULL);
@@ -204,6 +205,7 @@ static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at,
 
   pass_layout_keep(&same);
   same.overlap_exchange = same.overlap_tensor = FALSE;
+  same.wide = (WideBlocks) { 0 };
   if (w->known && passes_equal(&w->passes, &same))
     return w;
   if (w->known)
@@ -233,6 +235,7 @@ static void fill_layer_key(LayerKey *key, const PassLayout *passes, const LayerS
   memset(key, 0, sizeof *key);
   memcpy(&key->passes, passes, sizeof *passes);
   key->at = at;
+  key->passes.wide = (WideBlocks) { 0 };
   if (spec->ffn.experts == 0)
     leave_experts_out(&key->passes);
   if (spec->kind == LAYER_BLOCK)
@@ -289,18 +292,30 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
   return price_table_of_specs(cache->model, &passes, cache->cluster, copy_layer, cache);
 }
 
+/* Of specs, of which some blocks keep their products in 16 bits and others do not. */
+static LeastWork new_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted)
+{
+  const int n = cache->model->n_specs, sets = wide_any(&passes->wide) ? 2 : 1;
+  g_autofree LayerUses *both = sets > 1 ? layer_uses_of_specs(cache->model, passes) : NULL;
+  PassLayout wide = *passes;
+
+  pass_layout_widen(&wide);
+  for (int i = 0; i < n * sets * MAX(cache->cluster->n_types, 1); i++) {
+    const PassLayout *own = i / n % sets ? &wide : passes;
+    cache->room[i] = least_layer(find_layer(cache, own, i / (n * sets) * n + i % n), unhosted);
+  }
+  return least_work(&(LeastLayers) { cache->room, both ? both : cache->uses, n * sets }, cache->cluster);
+}
+
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted)
 {
   GHashTable *table = cache->least[!!unhosted];
   KnownLeast *known = g_hash_table_lookup(table, passes);
 
   if (!known) {
-    int n = cache->model->n_specs;
     known = g_new(KnownLeast, 1);
     memcpy(&known->passes, passes, sizeof *passes);
-    for (int i = 0; i < n * MAX(cache->cluster->n_types, 1); i++)
-      cache->room[i] = least_layer(find_layer(cache, passes, i), unhosted);
-    known->work = least_work(&(LeastLayers) { cache->room, cache->uses, n }, cache->cluster);
+    known->work = new_least(cache, passes, unhosted);
     cache->table_bytes += sizeof *known;
     g_hash_table_add(table, known);
   }
@@ -403,9 +418,8 @@ static gboolean each_layer(PriceCache *cache, const PassLayout *passes, const Pa
   return all;
 }
 
-/* Whether layers are no better under a layout than under the other: as they are made again and, where only some are,
- * as they are kept. */
-static gboolean all_layers(PriceCache *cache, const PassLayout *passes, const PassLayout *other, NoBetter no_better)
+/* Of all layers in one format: as they are made again and, where only some are, as they are kept. */
+static gboolean all_in_format(PriceCache *cache, const PassLayout *passes, const PassLayout *other, NoBetter no_better)
 {
   PassLayout keeps = *passes, theirs = *other;
   gboolean some = passes->recompute.cut.stages || other->recompute.cut.stages;
@@ -413,6 +427,20 @@ static gboolean all_layers(PriceCache *cache, const PassLayout *passes, const Pa
   pass_layout_keep(&keeps);
   pass_layout_keep(&theirs);
   return each_layer(cache, passes, other, no_better) && (!some || each_layer(cache, &keeps, &theirs, no_better));
+}
+
+/* Whether layers are no better under a layout than under the other: with products cast and, where some blocks keep
+ * theirs in 16 bits, so, too. */
+static gboolean all_layers(PriceCache *cache, const PassLayout *passes, const PassLayout *other, NoBetter no_better)
+{
+  gboolean all = all_in_format(cache, passes, other, no_better);
+
+  if (!all || !(wide_any(&passes->wide) || wide_any(&other->wide)))
+    return all;
+  PassLayout wide = *passes, theirs = *other;
+  pass_layout_widen(&wide);
+  pass_layout_widen(&theirs);
+  return all_in_format(cache, &wide, &theirs, no_better);
 }
 
 static gboolean is_no_less(const LayerPrice *a, const LayerPrice *b)

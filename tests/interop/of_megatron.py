@@ -109,6 +109,8 @@ def fields(a, family):
         "precision": "bf16" if a.bf16 else "fp16" if a.fp16 else "fp32",
         "fp8_recipe": RECIPES[a.fp8_recipe] if a.fp8 else "nvfp4" if a.fp4 else "none",
         "fp8_param_gather": bool(a.fp4_param_gather if a.fp4 else a.fp8 and a.fp8_param_gather),
+        "bf16_start": a.num_layers_at_start_in_bf16 if a.first_last_layers_bf16 else 0,
+        "bf16_end": a.num_layers_at_end_in_bf16 if a.first_last_layers_bf16 else 0,
         "optimizer": a.optimizer.replace("dist_", ""), "momentum": a.sgd_momentum if a.optimizer == "sgd" else 0,
         "offload_optimizer": a.optimizer_cpu_offload,
         "gradients_fp32": a.accumulate_allreduce_grads_in_fp32 or not (a.bf16 or a.fp16),

@@ -59,12 +59,16 @@ def resolve(export, plan):
         "offload_optimizer": t.enable_cpu_offload, "copies": dims.dp_replicate,
         "zero": 3 if p.fsdp_reshard_after_forward == "always" else 2 if shards(dims) > 1 else 0,
         "schedule": SCHEDULES.get(p.pipeline_parallel_schedule, p.pipeline_parallel_schedule) if pp > 1 else "none",
-        "fp8_recipe": "none",
+        "fp8_recipe": "none", "bf16_start": 0, "bf16_end": 0,
     }
     for converter in config.model.converters:
         float8 = config.quantize.linear.float8
         found["fp8_recipe"] = (float8.recipe_name or "tensorwise") if "float8" in converter else "mxfp8"
         found["fp8_param_gather"] = "float8" in converter and float8.enable_fsdp_float8_all_gather
+        filters = (float8 if "float8" in converter else config.quantize.linear.mx).filter_fqns
+        blocks = [any(part in f"layers.{i}." for part in filters) for i in range(plan["meaning"]["layers"])]
+        found["bf16_start"] = (blocks + [False]).index(False)
+        found["bf16_end"] = (blocks[::-1] + [False]).index(False) if not all(blocks) else 0
     if dims.ep > 1:
         found["etp"] = dims.etp
     return found
