@@ -325,8 +325,41 @@ START_TEST(filters_are_read)
 }
 END_TEST
 
+/* Of torchtitan in Python what is left out is read, what is taken is not, and said where it may be a part. */
+START_TEST(python_filters_are_read)
+{
+  static const struct {
+    const char *converter, *has;
+    gboolean said;
+  } read[] = {
+    { "Float8LinearConverter.Config(filter_fqns=[\"lm_head\", \"layers.0.\", \"layers.31.\"], emulate=False)",
+      "\"num_layers_at_start_in_bf16\": 1,", FALSE },
+    { "Float8LinearConverter.Config(filter_fqns=[\"lm_head\"])", NULL, FALSE },
+    { "NVFP4LinearConverter.Config(fqns=fqns)", NULL, TRUE },
+    { "NVFP4LinearConverter.Config(fqns=[\"layers.0.\", \"layers.1.\"])", NULL, TRUE },
+    { "NVFP4LinearConverter.Config(fqns=[\"layers\"])", NULL, FALSE },
+    { "MXFP8LinearConverter.Config(model_compile_enabled=True)", NULL, FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(read); i++) {
+    g_autofree char *text = g_strdup_printf("def llama3_8b() -> Trainer.Config:\n    return Trainer.Config(\n"
+                                            "        model_spec=model_registry(\"8B\", converters=[%s]),\n"
+                                            "        training=TrainingConfig(local_batch_size=1, seq_len=8192),\n"
+                                            "        parallelism=ParallelismConfig(tensor_parallel_degree=1),\n    )\n",
+                                            read[i].converter);
+    g_autoptr(Launch) l = launch_read(text, "config_registry.py", &(LaunchOptions) { 8 }, NULL);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_msg(read[i].has ? strstr(l->plan, read[i].has) != NULL : !strstr(l->plan, "in_bf16"), "%s", l->plan);
+    gboolean said = FALSE;
+    for (guint k = 0; k < l->assumed->len; k++)
+      said |= strstr(l->assumed->pdata[k], "simulated as if products of all blocks were cast") != NULL;
+    ck_assert_int_eq(said, read[i].said);
+  }
+}
+END_TEST
+
 TEST_LOOPS("wide", { all_blocks_are_bf16, G_N_ELEMENTS(cases) }, { more_blocks_take_more, G_N_ELEMENTS(cases) },
            { blocks_are_the_first_and_the_last, G_N_ELEMENTS(cases) }, { stages_have_their_own }, { bounds_know_chunks_apart },
            { splits_balance_them },
            { caches_tell_them_apart, G_N_ELEMENTS(cases) }, { searches_leave_them, 12 }, { plans_that_cannot_have_them },
-           { megatron_core_excludes_some }, { filters_are_read })
+           { megatron_core_excludes_some }, { filters_are_read }, { python_filters_are_read })

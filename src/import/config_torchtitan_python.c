@@ -143,6 +143,21 @@ static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.lin
                                         { "MXFP8LinearConverter", "quantize.linear.mx" },
                                         { "NVFP4LinearConverter", "quantize.linear.nvfp4" } };
 
+/* What the call of a converter leaves out, and that what it is told to take is not read where that may be a part of the
+ * blocks: names of some, or what a function gives. */
+static void take_filters(ConfigReading *r, const char *converters, Settings *out)
+{
+  static const char out_of[] = "filter_fqns=", only[] = "fqns=";
+  const char *left = strstr(converters, out_of), *taken = left ? NULL : strstr(converters, only);
+  const char *list = left ? left + strlen(out_of) : taken ? taken + strlen(only) : "[";
+  g_autofree char *names = g_strndup(list, strcspn(list, "]"));
+
+  if (left)
+    add_setting(out, "quantize.linear.float8.filter_fqns", g_strdup(names));
+  else if (*list != '[' || strstr(names, "layers."))
+    launch_assume(&r->to, "model_spec: converters: fqns: simulated as if products of all blocks were cast");
+}
+
 /* Names that TOML has for what Python calls. */
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
 {
@@ -159,6 +174,8 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
     if (ac && g_str_has_prefix(ac->value, modes[i][0]))
       take_setting(own, ac, out, "activation_checkpoint.mode", modes[i][1]);
   add_setting(out, "activation_checkpoint.selective_ac_option", g_strdup("op")); /* no other is left */
+  if (spec)
+    take_filters(r, spec->value, out);
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     if (spec && strstr(spec->value, kinds[i][0]))
       take_setting(own, spec, out, "model.converters", kinds[i][1]);
