@@ -525,17 +525,20 @@ OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *clust
                                const double narrow[2], const double sharers[2])
 {
   double all = host_sharers(&states[0], cluster);
-  gboolean summed = states[0].replicas > 1;
+  gboolean summed = states[0].sums;
   OptimizerPrice price = step_price(&states[0], cluster, params[0], narrow[0], sharers ? sharers[0] : all, summed);
 
-  if (params[1] > 0) {
-    OptimizerPrice theirs = step_price(&states[1], cluster, params[1], narrow[1], sharers ? sharers[1] : all, summed);
-    price.seconds += theirs.seconds;
-    price.offload_s += theirs.offload_s;
-    price.crowded_s += theirs.crowded_s;
-    price.beside_s += theirs.beside_s;
-  }
+  if (params[1] > 0)
+    optimizer_price_add(&price, step_price(&states[1], cluster, params[1], narrow[1], sharers ? sharers[1] : all, summed));
   return price;
+}
+
+void optimizer_price_add(OptimizerPrice *sum, OptimizerPrice more)
+{
+  sum->seconds += more.seconds;
+  sum->offload_s += more.offload_s;
+  sum->crowded_s += more.crowded_s;
+  sum->beside_s += more.beside_s;
 }
 
 double overlap_slowdown(const Cluster *cluster, const GroupShape *group)

@@ -160,6 +160,7 @@ typedef struct {
 
 OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, const double params[2],
                                const double narrow[2], const double sharers[2]);
+void optimizer_price_add(OptimizerPrice *sum, OptimizerPrice more);
 
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const PassLayout *passes, const Cluster *cluster);

@@ -26,19 +26,13 @@ double piece_gradient_bytes(const ProgramBuild *b, Piece piece)
   return params * own_states(b)->gradient_bytes / own_states(b)->sharding.tiling;
 }
 
-/* Ranks that share weights of a kind under ZeRO. */
-static int sharers(const ProgramBuild *b, Piece piece, gboolean experts)
-{
-  return own_states(b)->zero > 0 ? states_of(b, piece.strategy, experts)->shards : 1;
-}
-
 /* Parameters of a piece that a rank has of those that ranks share. */
 static double owned_params(const ProgramBuild *b, Piece piece)
 {
   double owned = 0;
 
   for (int experts = 0; experts < 2; experts++)
-    owned += params_of(b, piece, experts) / sharers(b, piece, experts);
+    owned += params_of(b, piece, experts) / states_of(b, piece.strategy, experts)->optimizer_parts;
   return owned;
 }
 
@@ -50,7 +44,7 @@ static double owned_weights(const ProgramBuild *b, Piece piece)
   for (int experts = 0; experts < 2; experts++)
     owned += (op_kept_bytes(own_states(b), gathered_params(b, piece, experts), narrow_of(b, piece, experts)) +
               fetched_frozen(b, piece, experts).bytes) /
-             sharers(b, piece, experts);
+             states_of(b, piece.strategy, experts)->optimizer_parts;
   return owned;
 }
 

@@ -56,7 +56,7 @@ static void add_copies(ProgramBuild *b)
     RankWeights weights = rank_weights(b, rank, 0);
     double params = 0;
     for (int experts = 0; experts < 2; experts++)
-      params += weights.params[experts] / (p->zero > 0 ? states_of(b, 0, experts)->shards : 1);
+      params += weights.params[experts] / states_of(b, 0, experts)->optimizer_parts;
     add_pair(b, TASK_COPIES, params * p->reduce_bytes, rank, ranks - 1 - rank);
   }
 }
@@ -106,12 +106,9 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
     if (i > 0 && params[0] + params[1] == 0)
       continue;
     for (int experts = 0; experts < 2; experts++)
-      price.seconds += optimizer_work_price(&weights[i].optimizer[experts], states_of(b, i, experts), b->shape.micro,
-                                            site).seconds;
-    sum.seconds += price.seconds;
-    sum.offload_s += price.offload_s;
-    sum.crowded_s += price.crowded_s;
-    sum.beside_s += price.beside_s;
+      optimizer_price_add(&price, optimizer_work_price(&weights[i].optimizer[experts], states_of(b, i, experts),
+                                                       b->shape.micro, site));
+    optimizer_price_add(&sum, price);
   }
   return sum;
 }

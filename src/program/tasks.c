@@ -63,10 +63,16 @@ static gboolean releases_weights(const StateLayout *p, Chunk *chunk, Pass pass)
   return pass != PASS_WEIGHT && (!p->sharding.keeps_gathered || chunk->in_flight == 0);
 }
 
+/* Whether every micro-batch's gradients leave. */
+static gboolean sends_each(const StateLayout *p)
+{
+  return p->framework->single_process || p->sums_each;
+}
+
 /* Whether gradients leave behind a slot: to be summed, or for the host. */
 static gboolean sends_gradients(const StateLayout *p, gboolean summed, Pass pass, gboolean last)
 {
-  gboolean each = p->framework->single_process || p->sums_each;
+  gboolean each = sends_each(p);
   gboolean sums = summed && (each || (last && p->overlap_gradients));
   gboolean stores = !summed && p->stores_gradients && (each || last);
 
@@ -493,9 +499,8 @@ static void add_use(RankBuild *r, guint index)
 static gboolean sums_late(const Layout *l)
 {
   const StateLayout *p = &l->states[0];
-  gboolean early = p->framework->single_process || p->sums_each || (p->zero >= 2 && p->overlap_gradients);
 
-  return l->has_replicas && !early;
+  return l->has_replicas && !sends_each(p) && !(p->zero >= 2 && p->overlap_gradients);
 }
 
 static void reduce_chunk(RankBuild *r, int c)

@@ -17,7 +17,8 @@
  * they are slowed by while it runs, and what is left of it behind them; memory is
  * states and the activations in flight. What a stage's layers share, as Muon's
  * gathers and the matrices that the ends of parts cut, each bears as if all had its
- * strategy. It leaves out the order of tasks.
+ * strategy. It leaves out the order of tasks, and of experts that are apart all but
+ * their passes.
  * layerwise_step_s() puts the stages of a pipeline together: (micro-batches - 1) x
  * slowest + sum of all, and what ends a step of the slowest.
  * The plan that says the choices (layerwise_append) is then simulated.
