@@ -149,7 +149,7 @@ def write_flags(path):
     with open(path, "w") as file:
         for flag in sorted(set(re.findall(r"--[a-z][a-z0-9-]*", sources)) & set(options)):
             action = options[flag]
-            kind = getattr(action.type, "__name__", "")
+            kind = getattr(action.type, "__name__", "").replace("la_freq", "moe_freq")  # alike
             if kind not in ("tuple_type", "moe_freq_type"):
                 several = action.nargs in ("+", "*") and isinstance(action.default, (list, type(None)))
                 kind = "list" if several else SPELLED.get(type(action).__name__, "value")
