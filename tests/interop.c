@@ -319,6 +319,8 @@ static void put_model(const Model *m, JsonWriter *w)
   json_put_int(w, "expert_ffn", sparse.width);
   json_put_int(w, "experts", sparse.experts);
   json_put_int(w, "experts_per_token", sparse.experts_per_token);
+  json_put_int(w, "expert_groups", sparse.groups);
+  json_put_int(w, "groups_per_token", sparse.groups_per_token);
   json_put_int(w, "vocab", m->vocab);
   json_put_bool(w, "tied", m->tied_embeddings);
   json_put_real(w, "rotary_base", m->rope_theta);

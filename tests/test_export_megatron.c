@@ -205,12 +205,24 @@ START_TEST(megatron_latent_attention)
 {
   Case c = case_new("deepseek-v3", "dgx-h100", 64);
   has(&c, "megatron", "--multi-latent-attention --kv-lora-rank 512 --q-lora-rank 1536 --qk-head-dim 128 "
-                      "--qk-pos-emb-head-dim 64 --v-head-dim 128 --swiglu --ffn-hidden-size 18432\n"
+                      "--qk-pos-emb-head-dim 64 --v-head-dim 128 --qk-layernorm --swiglu --ffn-hidden-size 18432\n"
                       "  --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 --moe-grouped-gemm "
-                      "--moe-permute-fusion --moe-layer-freq '([0]*3+[1]*58)*1' --moe-shared-expert-intermediate-size 2048 "
+                      "--moe-permute-fusion --moe-layer-freq '([0]*3+[1]*58)*1' --moe-router-num-groups 8 "
+                      "--moe-router-group-topk 4 --moe-shared-expert-intermediate-size 2048 "
                       "--moe-router-score-function sigmoid --moe-router-enable-expert-bias\n");
   has_not(&c, "megatron", "--kv-channels");
   has_not(&c, "megatron", "--group-query-attention");
+  has_not(&c, "megatron", "--attention-backend"); /* some Transformer Engine has no FlashAttention for it */
+  has(&c, "megatron", "# - attention: flash: Megatron-LM chooses ");
+  has_not(&c, "megatron", "--no-rope-fusion");
+  c.plan.attention = ATTENTION_UNFUSED;
+  has(&c, "megatron", "--attention-backend unfused");
+  test_text(lost(&c, "megatron"), "");
+  case_clear(&c);
+  c = case_new("deepseek-v3.2", "dgx-h100", 64);
+  has(&c, "megatron", "--experimental-attention-variant dsa");
+  has(&c, "megatron", "--no-rope-fusion"); /* "RoPE fusion is not supported for DSAttention" */
+  has(&c, "megatron", "# - model: index_topk: Megatron-LM rotates ");
   test_text(lost(&c, "megatron"), "");
   case_clear(&c);
 }
@@ -308,7 +320,7 @@ START_TEST(megatron_two_letters)
                             "\"linear_groups\":8,\"linear_state\":32,\"full_attention_interval\":4,"
                             "\"linear_conv\":%d}";
   g_autofree char *mamba = g_strdup_printf(two, "mamba2", 4), *wide = g_strdup_printf(two, "mamba2", 8);
-  g_autofree char *delta = g_strdup_printf(two, "gated_delta_net", 4);
+  g_autofree char *delta = g_strdup_printf(two, "kimi_delta", 4);
   const char *texts[] = { mamba, wide, delta };
   const char *losses[] = { "", "model: linear_conv: 8: Megatron-LM's Mamba-2 sees 4 tokens, with a bias of the convolution "
                                "alone\n" };
@@ -330,6 +342,55 @@ START_TEST(megatron_two_letters)
     }
     case_clear(&c);
   }
+}
+END_TEST
+
+/* Gated delta networks between attention are arguments of pretrain_gpt.py; with layers of another kind nothing has them. */
+START_TEST(megatron_deltas)
+{
+  Case c = case_new("qwen3-next-80b-a3b", "dgx-h100", 64);
+
+  has(&c, "megatron", " --qk-layernorm --attention-output-gate --swiglu ");
+  has(&c, "megatron", "  --experimental-attention-variant gated_delta_net --linear-attention-freq '([1]*3+[0]*1)*12' "
+                      "--linear-num-value-heads 32 --linear-value-head-dim 128 --linear-num-key-heads 16 "
+                      "--linear-key-head-dim 128 --linear-conv-kernel-dim 4\n");
+  has(&c, "megatron", "pretrain_gpt.py");
+  has_not(&c, "megatron", "--mamba");
+  has_not(&c, "megatron", "hybrid");
+  test_text(lost(&c, "megatron"), "");
+  for (int i = 0; i < c.model->n_specs; i++)
+    c.model->specs[i].attention.gate_of_head = TRUE;
+  test_text(lost(&c, "megatron"), "model: a gate of attention: not in Megatron-LM core 0.20, left out\n");
+  for (int i = 0; i < c.model->n_specs; i++)
+    c.model->specs[i].linear.plain = TRUE;
+  cannot(&c, "megatron", "megatron: model qwen3-next-80b-a3b: expected linear attention with a norm (linear_plain false), which "
+                         "is what Megatron-LM core 0.20 trains");
+  case_clear(&c);
+}
+END_TEST
+
+/* Megatron-FSDP refuses layers that are recorded one by one beside an exchange that overlaps. */
+START_TEST(megatron_recorded_shards)
+{
+  static const char lines[] = "cuda_graph: partial: Megatron-FSDP overlaps the exchange of tokens only beside layers that are "
+                              "not recorded, written as none\n";
+  Case c = case_new("qwen3-30b-a3b", "dgx-h100", 64);
+  g_autoptr(Framework) own = framework_load("megatron-core-2026", NULL);
+
+  c.plan.framework = own;
+  c.plan.ep = 8;
+  c.plan.dispatch = DISPATCH_ALL_TO_ALL;
+  c.plan.graph = GRAPH_PARTIAL;
+  for (int zero = 1; zero <= 2; zero++)
+    for (int exchange = 0; exchange <= 1; exchange++) {
+      gboolean refused = zero == 2 && exchange;
+      c.plan.zero = zero;
+      c.plan.overlap.exchange = exchange;
+      test_text(lost(&c, "megatron"), refused ? lines : "");
+      (refused ? has_not : has)(&c, "megatron", "--cuda-graph-impl transformer_engine");
+      (refused ? has_not : has)(&c, "bridge", "cuda_graph_impl: transformer_engine");
+    }
+  case_clear(&c);
 }
 END_TEST
 
@@ -578,6 +639,6 @@ TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
           megatron_latent_attention, megatron_hybrids, megatron_two_letters,
           megatron_windows,
           megatron_other_models,
-          megatron_constants,
+          megatron_deltas, megatron_recorded_shards, megatron_constants,
           megatron_families,
           megatron_encoders, one_node_needs_no_batch_system, megatron_recipes, groups_are_written)

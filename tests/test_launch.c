@@ -54,6 +54,7 @@ static const Drawn drawn[] = {
   { "deepseek-v2-lite", "megatron-core-2026", 16 }, { "qwen3-0.6b", "megatron-core", 8 },
   { "nemotron-h-8b", "megatron-core", 16 }, { "nemotron-3-super-120b-a12b-mtp", "megatron-core-2026", 64 },
   { "gpt-oss-20b", "megatron-core-2026", 16 }, { "gemma-2-9b", "megatron-core", 16 },
+  { "deepseek-v3", "megatron-core-2026", 64 }, { "qwen3-next-80b-a3b", "megatron-core-2026", 16 },
 };
 
 #define DRAWN_EACH 200

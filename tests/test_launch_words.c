@@ -99,6 +99,10 @@ START_TEST(exchanges)
       "\"moe_token_dispatcher_type\": \"alltoall\"", "hybridep" },
     { EXPERTS "--moe-flex-dispatcher-backend hybridep", NULL, "\"moe_token_dispatcher_type\": \"allgather\"", "hybridep" },
     { FLEX "--moe-use-grouped-tensor --moe-dispatch-fwd-dtype mxfp8", NULL, NULL, NULL },
+    { FLEX "--moe-router-num-groups 4 --moe-router-group-topk 2", "\"expert_groups\": 4,\n  \"groups_per_token\": 2", NULL, NULL },
+    { FLEX "--moe-router-topk-limited-devices 2", "\"expert_groups\": 4,\n  \"groups_per_token\": 2", NULL, NULL },
+    { FLEX "--moe-router-num-groups 1 --moe-router-group-topk 1", NULL, NULL, "expert_groups" },
+    { FLEX "--moe-router-num-groups 4 --moe-router-group-topk 4", NULL, NULL, "expert_groups" },
   };
   static const char *const bad[][2] = {
     { FLEX "--moe-flex-dispatcher-backend uccl", "x.sh: --moe-flex-dispatcher-backend: uccl: expected deepep, hybridep or "
@@ -165,6 +169,25 @@ START_TEST(stages_with_embedding)
 }
 END_TEST
 
+/* Where states are divided, and gradients are as they are sent. */
+START_TEST(shards)
+{
+  static const Said said[] = {
+    { "--use-megatron-fsdp --use-distributed-optimizer", NULL, "\"zero_stage\": 0", NULL },
+    { "--use-megatron-fsdp --use-distributed-optimizer --data-parallel-sharding-strategy optim", NULL, "\"zero_stage\": 1",
+      NULL },
+    { "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", NULL, "\"zero_stage\": 2", NULL },
+    { "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params", NULL, "\"zero_stage\": 3", NULL },
+    { "--use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype fp32 --grad-reduce-in-bf16", NULL,
+      "\"main_grads_dtype\": \"bf16\"", NULL },
+    { "--use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype fp32", NULL,
+      "\"main_grads_dtype\": \"fp32\"", NULL },
+  };
+
+  means(said, G_N_ELEMENTS(said));
+}
+END_TEST
+
 START_TEST(batches_of_schedules)
 {
   static const Said said[] = {
@@ -188,6 +211,8 @@ START_TEST(not_simulated)
       "layers that another file tells one by one are not read" },
     { "--enable-mhc-connections", "x.sh: --enable-mhc-connections: expected nothing, as residual streams beside each other are "
       "not simulated" },
+    { "--image-token-id 511", "x.sh: --image-token-id: 511: expected nothing, as only the training of a language model alone is "
+      "simulated" },
     { "--yaml-cfg a.yaml", "x.sh: --yaml-cfg: a.yaml: expected nothing, as arguments in a file of their own are not read" },
   };
 
@@ -216,5 +241,5 @@ START_TEST(groups_of_arguments)
 }
 END_TEST
 
-TEST_MAIN("launch-words", layers_of_kinds, exchanges, kernels_of_experts, stages_with_embedding, batches_of_schedules,
+TEST_MAIN("launch-words", layers_of_kinds, exchanges, kernels_of_experts, stages_with_embedding, shards, batches_of_schedules,
           not_simulated, groups_of_arguments)

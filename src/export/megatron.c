@@ -64,10 +64,21 @@ double megatron_rank_capacity(const Export *e)
   return p->graph == GRAPH_FULL && model_has_experts(e->model) && !p->expert_rows_known ? MAX(1.5, p->expert_tokens) : 0;
 }
 
-/* What recorded kernels need beside their own flags. */
-static void add_graph(const Export *e, GString *flags)
+CudaGraph megatron_graph(Export *e)
 {
-  CudaGraph graph = e->layout.passes.graph;
+  const PassLayout *p = &e->layout.passes;
+
+  if (p->graph != GRAPH_PARTIAL || !p->overlap_exchange || !megatron_fsdp(e))
+    return p->graph;
+  export_lose(e, "cuda_graph: partial: Megatron-FSDP overlaps the exchange of tokens only beside layers that are not recorded, "
+              "written as none");
+  return GRAPH_NONE;
+}
+
+/* What recorded kernels need beside their own flags. */
+static void add_graph(Export *e, GString *flags)
+{
+  CudaGraph graph = megatron_graph(e);
   double capacity = megatron_rank_capacity(e);
 
   if (graph == GRAPH_NONE)
@@ -262,6 +273,13 @@ static void add_data(Export *e, GString *flags)
   export_end_line(flags);
 }
 
+/* Transformer Engine refuses the kernel named for some of what its others run (dot_product_attention/utils.py until 2.12:
+ * "FlashAttention 2 [...] does not support MLA"). */
+static gboolean chooses_kernel(const Attention *a)
+{
+  return a->extra_params > 0 || a->v_head_dim != a->head_dim;
+}
+
 /* The kernel that runs, of those that Megatron-LM has. */
 static void add_attention(Export *e, GString *flags)
 {
@@ -274,9 +292,9 @@ static void add_attention(Export *e, GString *flags)
     export_lose(e, "attention: %s: works in 16 bits only, written as unfused", name);
   if (kernel == ATTENTION_EFFICIENT)
     export_lose(e, "attention: %s: not in Megatron-LM, which chooses its kernel", name);
-  if (flash && model_attending(e->model)->attention.extra_params)
-    export_note(e, "attention: %s: Megatron-LM chooses the kernel where attention has sinks or biases by distance",
-                name);
+  if (flash && chooses_kernel(&model_attending(e->model)->attention))
+    export_note(e, "attention: %s: Megatron-LM chooses the kernel where attention has sinks, biases by distance, or keys of "
+                "another width than values", name);
   else
     add(flags, attention_flags[wide ? ATTENTION_UNFUSED : kernel]);
   if (kernel == ATTENTION_FLASH1 || kernel == ATTENTION_FLASH3)
@@ -297,7 +315,10 @@ static void add_kernels(Export *e, GString *flags)
   for (gsize i = 0; i < G_N_ELEMENTS(fusions); i++)
     if (G_STRUCT_MEMBER(gboolean, p->framework, fusions[i].offset) != fusions[i].usual)
       add(flags, fusions[i].otherwise);
-  if (!p->framework->fused_rope && e->model->positions == POSITIONS_ROPE)
+  if (p->framework->fused_rope && model_attending(e->model)->attention.index_heads) /* TransformerConfig refuses it */
+    export_note(e, "model: index_topk: Megatron-LM rotates queries and keys of chosen keys by kernels that are not fused");
+  if (e->model->positions == POSITIONS_ROPE &&
+      (!p->framework->fused_rope || model_attending(e->model)->attention.index_heads))
     add(flags, "--no-rope-fusion");
   if (p->framework->vocab_multiple != 128)
     export_words(flags, "--make-vocab-size-divisible-by %d", p->framework->vocab_multiple);

@@ -22,6 +22,11 @@ static gboolean is_windowed(const LayerSpec *spec)
   return spec->attention.window > 0;
 }
 
+static gboolean is_linear(const LayerSpec *spec)
+{
+  return spec->linear.heads > 0;
+}
+
 static int period_of(const guint8 *bits, int n)
 {
   for (int period = 1; period < n; period++) {
@@ -75,6 +80,12 @@ static int window_of(const Model *m, int seq)
 
 /* ---- flags ---- */
 
+/* Gates that Megatron-LM has: a value for each of the output. */
+static gboolean gates_output(const Attention *a)
+{
+  return a->gated && !a->gate_of_head && !a->gate_bias && !a->kv_lora_rank;
+}
+
 static void add_attention(const Export *e, const Attention *a, GString *flags)
 {
   const Model *m = e->model;
@@ -95,10 +106,12 @@ static void add_attention(const Export *e, const Attention *a, GString *flags)
   }
   if (!a->kv_lora_rank && (gint64)a->heads * a->head_dim != m->hidden)
     export_words(flags, "--kv-channels %d", a->head_dim);
-  if (a->qk_norm)
+  if (a->qk_norm || a->kv_lora_rank) /* of what is compressed, there */
     export_words(flags, "--qk-layernorm");
   if (a->extra_params && m->positions != POSITIONS_RELATIVE)
     export_words(flags, "--softmax-type learnable");
+  if (gates_output(a))
+    export_words(flags, "--attention-output-gate");
   if (window)
     export_words(flags, "--window-size %d,0", window - 1);
   if (window && windowed)
@@ -133,6 +146,8 @@ static void add_experts(const Export *e, GString *flags)
     export_words(flags, "--moe-permute-fusion");
   if (layers)
     export_words(flags, "--moe-layer-freq '%s'", layers);
+  if (f->groups > 0)
+    export_words(flags, "--moe-router-num-groups %d --moe-router-group-topk %d", f->groups, f->groups_per_token);
   if (f->latent)
     export_words(flags, "--moe-latent-size %d", f->latent);
   if (f->shared_width)
@@ -209,7 +224,7 @@ static void lose_model(Export *e, const LayerSpec *block)
     {block->parallel, "attention and feed-forward side by side", "written one after the other"},
     {has_norms_behind(m), "norms behind attention and feed-forward", "left out"},
     {encoder_has_windows(m), "windows of the encoder", "left out"},
-    {block->attention.gated, "a gate of attention", "left out"},
+    {block->attention.gated && !gates_output(&block->attention), "a gate of attention", "left out"},
     {m->bare_norms, "norms without weights", "written with them"},
     {block->attention.inner_norm, "norms before the last product of attention and feed-forward", "left out"},
     {block->ffn.kind == MLP_XIELU, "xielu", "written as gelu"},
@@ -239,9 +254,29 @@ static void lose_model(Export *e, const LayerSpec *block)
 
 /* ---- models of a pattern of layers ---- */
 
+static const LinearAttention *linear_of(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].linear.heads)
+      return &m->specs[i].linear;
+  return NULL;
+}
+
+/* Whether all layers mix tokens and have a feed-forward, those of linear attention gated delta networks: an attention of
+ * pretrain_gpt.py, not letters. */
+static gboolean mixes_deltas(const Model *m)
+{
+  const LinearAttention *l = linear_of(m);
+  gboolean mixes = l && l->kind == LINEAR_GATED_DELTA && !l->plain && !model_is_patterned(m);
+
+  for (int i = 1; mixes && i <= m->blocks; i++)
+    mixes = model_layer(m, i)->ffn.width > 0 && !(is_linear(model_layer(m, i)) && model_layer(m, i)->attention.heads);
+  return mixes && model_attending(m);
+}
+
 gboolean megatron_hybrid(const Model *m)
 {
-  return model_has_linear(m) || model_is_patterned(m);
+  return (model_has_linear(m) || model_is_patterned(m)) && !mixes_deltas(m);
 }
 
 static void add_letters(GString *text, const LayerSpec *spec)
@@ -272,14 +307,6 @@ char *megatron_pattern(const Export *e)
   return g_string_free(text, FALSE);
 }
 
-static const LinearAttention *linear_of(const Model *m)
-{
-  for (int i = 0; i < m->n_specs; i++)
-    if (m->specs[i].linear.heads)
-      return &m->specs[i].linear;
-  return NULL;
-}
-
 /* MambaMixer's convolution of 4 tokens and chunks of 128 tokens are fixed (mamba_mixer.py). */
 static void add_mamba(Export *e, GString *flags)
 {
@@ -294,6 +321,17 @@ static void add_mamba(Export *e, GString *flags)
                 l->conv);
   if (l->chunk != 128)
     export_note(e, "model: linear_chunk: %d: Megatron-LM takes 128 tokens at once", l->chunk);
+}
+
+static void add_deltas(const Export *e, GString *flags)
+{
+  const LinearAttention *l = linear_of(e->model);
+  g_autofree char *layers = pattern(e->model, is_linear);
+
+  export_words(flags, "--experimental-attention-variant gated_delta_net --linear-attention-freq '%s'",
+               layers ? layers : "1");
+  export_words(flags, "--linear-num-value-heads %d --linear-value-head-dim %d --linear-num-key-heads %d "
+               "--linear-key-head-dim %d --linear-conv-kernel-dim %d\n", l->heads, l->head_dim, l->groups, l->state, l->conv);
 }
 
 /* NULL, or the model that pretrain_hybrid.py could train instead. */
@@ -422,7 +460,10 @@ void megatron_model_flags(Export *e, GString *flags)
   add_feed_forward(m, flags);
   export_end_line(flags);
   add_experts(e, flags);
-  add_mamba(e, flags);
+  if (megatron_hybrid(m))
+    add_mamba(e, flags);
+  else if (model_has_linear(m))
+    add_deltas(e, flags);
   if (m->mlm_head && !m->pooler)
     export_words(flags, "--bert-no-binary-head");
   if (m->mtp > 0)

@@ -21,6 +21,7 @@ static const struct {
   { "--fp8-format", "fp8", VALUE },
   { "--hierarchical-context-parallel-sizes", "hierarchical_context_parallel_sizes", LIST },
   { "--microbatch-group-size-per-virtual-pipeline-stage", "microbatch_group_size_per_vp_stage", VALUE },
+  { "--linear-attention-freq", "linear_attention_freq", PATTERN },
   { "--moe-layer-freq", "moe_layer_freq", PATTERN }, { "--no-overlap-p2p-communication", "overlap_p2p_comm", OFF },
   { "--no-rope-fusion", "apply_rope_fusion", OFF }, { "--norm-epsilon", "layernorm_epsilon", VALUE },
   { "--recompute-modules", "recompute_modules", LIST }, { "--spec", "spec", LIST },

@@ -26,7 +26,7 @@ static const Group groups[] = {
       "rampup_batch_size", "step_batch_size_schedule", "*_loss_coeff", "moe_router_load_balancing_type", "exit_*",
       "!muon_no_split_qkv", "!muon_use_syrk", "!muon_fp32_*", "muon_*", "moe_router_bias_update_rate", "skip_train",
       "no_weight_decay*", "apply_wd*",
-      "moe_router_pre_softmax", "moe_router_topk_scaling_factor", "moe_router_num_groups", "moe_router_group_topk",
+      "moe_router_pre_softmax", "moe_router_topk_scaling_factor",
       "mtp_loss_scaling_factor", "moe_router_force_load_balancing", "norm_target_loss", "finetune",
       "moe_token_dropping", "moe_min_capacity", "calculate_per_token_loss", "train_sync_interval", "mscale*",
       "rotary_scaling_factor", "use_rope_scaling", "rope_scaling_factor", "no_rope_freq",

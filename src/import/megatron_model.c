@@ -196,6 +196,19 @@ static void put_linear(Reading *r, JsonWriter *w)
   json_put_int(w, "linear_conv", reading_int(r, "linear_conv_kernel_dim", 4));
 }
 
+/* Groups of experts, of which a token visits some; until Megatron Core 0.11 a group was a rank. */
+static void put_groups(Reading *r, JsonWriter *w)
+{
+  int devices = reading_int(r, "moe_router_topk_limited_devices", 0);
+  int groups = reading_int(r, "moe_router_num_groups", devices ? reading_int(r, "expert_model_parallel_size", 1) : 0);
+  int visited = reading_int(r, "moe_router_group_topk", devices);
+
+  if (groups > 1 && visited > 0 && visited < groups) {
+    json_put_int(w, "expert_groups", groups);
+    json_put_int(w, "groups_per_token", visited);
+  }
+}
+
 /* Megatron-DeepSpeed has experts in every other layer where nothing says how often, and sends a token to one. */
 static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
 {
@@ -216,6 +229,7 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
     return;
   json_put_int(w, "experts", experts);
   json_put_int(w, "experts_per_token", MIN(topk, experts));
+  put_groups(r, w);
   json_put_int(w, "expert_ffn_hidden", each ? each : width);
   put_positive(w, "expert_latent", reading_int(r, "moe_latent_size", 0), TRUE);
   put_positive(w, "shared_ffn_hidden", shared, TRUE);
@@ -339,6 +353,7 @@ static gboolean check_arguments(Reading *r)
   static const char alone[] = "only the training of a language model alone is simulated";
   static const char *const arguments[][2] = {
     { "vision_model_type", alone }, { "language_model_type", alone }, { "task", alone },
+    { "image_token_id", alone },
     { "perform_rl_step", "answers that a step first generates are not simulated" },
     { "heterogeneous_layers_config_path", "layers that another file tells one by one are not read" },
     { "heterogeneous_layers_config_encoded_json", "layers that are told one by one are not read" },
@@ -360,7 +375,7 @@ gboolean megatron_program(Reading *r)
 {
   const char *program = r->from->program ? r->from->program : "";
   static const char *const programs[] = { "generation", "generate", "inference", "vlm", "vision", "retro", "ict", "merge",
-                                          "preprocess", "rl", "grpo" };
+                                          "preprocess", "rl", "grpo", "mimo" };
   g_auto(GStrv) words = g_strsplit_set(program, "_.-", -1);
 
   for (gsize i = 0; i < G_N_ELEMENTS(programs); i++)

@@ -2,7 +2,7 @@
 # Written by tdp for Megatron-LM core 0.20: t5-3b on dgx, 2 nodes x 8 GPUs
 # Notes:
 # - model: vocab: 32128: the vocabulary is the tokenizer's
-# - attention: flash: Megatron-LM chooses the kernel where attention has sinks or biases by distance
+# - attention: flash: Megatron-LM chooses the kernel where attention has sinks, biases by distance, or keys of another width than values
 #SBATCH --nodes=2
 #SBATCH --gpus-per-node=8
 #SBATCH --ntasks-per-node=1
