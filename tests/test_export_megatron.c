@@ -63,7 +63,7 @@ START_TEST(orders_of_ranks)
   c.plan.pipeline_inner = TRUE;
   test_text(lost(&c, "megatron"), "");
   has(&c, "megatron", " --use-tp-pp-dp-mapping");
-  has(&c, "bridge", "dist:\n  use_tp_pp_dp_mapping: true\n");
+  has(&c, "bridge", "dist:\n  use_megatron_fsdp: false\n  use_tp_pp_dp_mapping: true\n");
   g_autofree char *losses = lost(&c, "deepspeed");
   ck_assert_ptr_nonnull(strstr(losses, "use_tp_pp_dp_mapping: true: expected false, deepspeed"));
   c.plan.dp *= c.plan.pp;
@@ -190,7 +190,8 @@ START_TEST(megatron_experts)
   c.framework.fused_permutation = TRUE;
   c.plan.dispatch = DISPATCH_HYBRID; /* of no meaning where each rank has all experts */
   has_not(&c, "megatron", "dispatcher");
-  has_not(&c, "bridge", "dispatcher");
+  has(&c, "bridge", "  moe_token_dispatcher_type: alltoall\n"); /* not flex of a recipe */
+  has_not(&c, "bridge", "backend");
   c.plan.tp = 8;
   c.plan.dp = 8;
   test_text(lost(&c, "megatron"),
@@ -365,6 +366,44 @@ START_TEST(megatron_deltas)
     c.model->specs[i].linear.plain = TRUE;
   cannot(&c, "megatron", "megatron: model qwen3-next-80b-a3b: expected linear attention with a norm (linear_plain false), which "
                          "is what Megatron-LM core 0.20 trains");
+  case_clear(&c);
+}
+END_TEST
+
+/* What recipes of Megatron-Bridge have otherwise is said, too: else the plan would run with it. */
+START_TEST(bridge_over_recipes)
+{
+  Case c = case_new("deepseek-v3", "dgx-h100", 64);
+  g_autoptr(Framework) own = framework_load("nemo-2026-08", NULL);
+
+  c.plan.framework = own;
+  c.plan.ep = 64;
+  c.plan.dispatch = DISPATCH_FLEX;
+  has(&c, "bridge", "  moe_token_dispatcher_type: flex\n  moe_flex_dispatcher_backend: deepep\n"
+                    "  moe_shared_expert_overlap: false\n  cuda_graph_impl: none\n");
+  has(&c, "bridge", "  pipeline_model_parallel_layout: null\n  account_for_embedding_in_pipeline_split: false\n"
+                    "  account_for_loss_in_pipeline_split: false\n  num_layers_in_first_pipeline_stage: null\n"
+                    "  num_layers_in_last_pipeline_stage: null\n");
+  has(&c, "bridge", "  recompute_method: null\n  recompute_num_layers: null\n");
+  has(&c, "bridge", "  use_megatron_fsdp: false\n");
+  has(&c, "bridge", "# - framework: nemo-2026-08: set mixed_precision.grad_reduce_in_fp32 to False");
+  has_not(&c, "bridge", "tp_comm_overlap");
+  c.plan.dispatch = DISPATCH_HYBRID;
+  has(&c, "bridge", "  moe_flex_dispatcher_backend: hybridep\n");
+  c.plan.dispatch = DISPATCH_ALL_TO_ALL;
+  c.plan.overlap.experts = TRUE;
+  has(&c, "bridge", "  moe_shared_expert_overlap: true\n");
+  has_not(&c, "bridge", "backend");
+  c.plan.recompute = RECOMPUTE_FULL;
+  has_not(&c, "bridge", "recompute_method: null");
+  case_clear(&c);
+  c = case_new("llama-3.1-8b", "dgx-h100", 8);
+  c.plan.tp = 8;
+  c.plan.dp = 1;
+  c.plan.sequence_parallel = TRUE;
+  has(&c, "bridge", "# - tp_comm_overlap: false: set comm_overlap.tp_comm_overlap beside the model\n");
+  has_not(&c, "bridge", "moe_");
+  has_not(&c, "bridge", "grad_reduce_in_fp32"); /* the framework's gradients are in fp32 */
   case_clear(&c);
 }
 END_TEST
@@ -639,6 +678,6 @@ TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
           megatron_latent_attention, megatron_hybrids, megatron_two_letters,
           megatron_windows,
           megatron_other_models,
-          megatron_deltas, megatron_recorded_shards, megatron_constants,
+          megatron_deltas, megatron_recorded_shards, bridge_over_recipes, megatron_constants,
           megatron_families,
           megatron_encoders, one_node_needs_no_batch_system, megatron_recipes, groups_are_written)

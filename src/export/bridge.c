@@ -28,6 +28,18 @@ static const NarrowRecipe narrow_recipes[] = {
 
 static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_grads_params"};
 
+/* Cuts of recipes that the plan's replaces. */
+static void put_no_other_cut(GString *text)
+{
+  static const char *const cuts[][2] = {
+    { "account_for_embedding_in_pipeline_split", "false" }, { "account_for_loss_in_pipeline_split", "false" },
+    { "num_layers_in_first_pipeline_stage", "null" }, { "num_layers_in_last_pipeline_stage", "null" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cuts); i++)
+    g_string_append_printf(text, "  %s: %s\n", cuts[i][0], cuts[i][1]);
+}
+
 static void put_pipeline(Export *e, GString *text)
 {
   const Layout *l = &e->layout;
@@ -50,10 +62,16 @@ static void put_pipeline(Export *e, GString *text)
   if (hybrid) { /* its stages and chunks stand in the pattern */
     g_autofree char *letters = megatron_pattern(e);
     g_string_append_printf(text, "  hybrid_layer_pattern: \"%s\"\n", letters);
-  } else if (l->pipeline.cut.split.stages) {
-    g_autofree char *stages = export_stages(e);
-    g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", stages);
+    return;
   }
+  g_autofree char *stages = l->pipeline.cut.split.stages ? export_stages(e) : NULL;
+  g_string_append(text, "  pipeline_model_parallel_layout: ");
+  if (stages)
+    export_quoted(text, stages);
+  else
+    g_string_append(text, "null");
+  g_string_append_c(text, '\n');
+  put_no_other_cut(text);
 }
 
 static void put_graph(Export *e, GString *text)
@@ -62,8 +80,10 @@ static void put_graph(Export *e, GString *text)
   double capacity = megatron_rank_capacity(e);
   g_autofree char *modules = megatron_graph_modules(e, ", ");
 
-  if (graph == GRAPH_NONE)
+  if (graph == GRAPH_NONE) { /* some recipes record their steps */
+    g_string_append(text, "  cuda_graph_impl: none\n");
     return;
+  }
   g_string_append(text, "  use_te_rng_tracker: true\n");
   if (graph == GRAPH_PARTIAL)
     g_string_append_printf(text, "  cuda_graph_impl: transformer_engine\n  cuda_graph_scope: [%s]\n", modules);
@@ -87,6 +107,13 @@ static void put_graph_beside(const Export *e, GString *text)
     g_string_append(text, "rerun_state_machine:\n  check_for_nan_in_loss: false\n");
 }
 
+static gboolean shares_experts(const Model *m)
+{
+  const LayerSpec *sparse = export_block(m, TRUE);
+  return sparse && sparse->ffn.shared_width > 0;
+}
+
+/* Said whatever it is: recipes have defaults of their own. */
 static void put_experts(Export *e, GString *text)
 {
   const Layout *l = &e->layout;
@@ -96,10 +123,12 @@ static void put_experts(Export *e, GString *text)
   if (p->experts_apart)
     g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n", p->etp,
                            export_dispatcher(e));
-  if (p->experts_apart && p->dispatch == DISPATCH_HYBRID)
-    g_string_append(text, "  moe_flex_dispatcher_backend: hybridep\n");
-  if (p->overlap_experts)
-    g_string_append(text, "  moe_shared_expert_overlap: true\n");
+  else if (model_has_experts(e->model)) /* flex, which recipes have, needs ranks to send to */
+    g_string_append(text, "  moe_token_dispatcher_type: alltoall\n");
+  if (p->experts_apart && (p->dispatch == DISPATCH_HYBRID || p->dispatch == DISPATCH_FLEX))
+    g_string_append_printf(text, "  moe_flex_dispatcher_backend: %s\n", p->dispatch == DISPATCH_FLEX ? "deepep" : "hybridep");
+  if (shares_experts(e->model))
+    g_string_append_printf(text, "  moe_shared_expert_overlap: %s\n", export_truth(p->overlap_experts));
   put_graph(e, text);
   if (p->overlap_exchange)
     export_note(e, "overlap: exchange: true: set comm_overlap.overlap_moe_expert_parallel_comm beside the model");
@@ -124,8 +153,8 @@ static void put_model(Export *e, GString *text)
                            p->cp / p->context_inner);
   put_experts(e, text);
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
-  if (p->comm_chunks)
-    export_note(e, "tp_comm_overlap: true: set comm_overlap.tp_comm_overlap beside the model");
+  if (p->sequence_parallel)
+    export_note(e, "tp_comm_overlap: %s: set comm_overlap.tp_comm_overlap beside the model", export_truth(p->comm_chunks > 0));
   export_recompute_yaml(e, text);
   if (p->partition_activations)
     g_string_append(text, "  distribute_saved_activations: true\n");
@@ -178,18 +207,19 @@ static void put_data(Export *e, GString *text)
     g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
                                  "  data_parallel_sharding_strategy: %s\n",
                            sharding_names[s->zero]);
+  else
+    g_string_append(text, "  use_megatron_fsdp: false\n");
   if (e->layout.passes.graph == GRAPH_FULL)
     g_string_append_printf(text, "  check_for_nan_in_grad: false\n%s",
                            fsdp ? "  megatron_fsdp_cuda_graph_mode: true\n"
                                   "  fsdp_all_gather_in_start_param_sync: false\n" : "");
   put_optimizer(s, text);
   put_graph_beside(e, text);
-  if (fsdp || inner)
-    g_string_append(text, "dist:\n");
+  g_string_append_printf(text, "dist:\n  use_megatron_fsdp: %s\n", export_truth(fsdp));
   if (inner)
     g_string_append(text, "  use_tp_pp_dp_mapping: true\n");
   if (fsdp)
-    g_string_append(text, "  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
+    g_string_append(text, "checkpoint:\n  ckpt_format: fsdp_dtensor\n");
 }
 
 static gboolean names_part(guint targets)
@@ -261,7 +291,8 @@ static void put_precision(Export *e, GString *text)
 {
   const Formats *f = &e->layout.passes.formats;
   const WideBlocks *wide = &e->layout.passes.wide;
-  gboolean gathers = e->layout.states[0].gathers_narrow;
+  const StateLayout *s = &e->layout.states[0];
+  gboolean gathers = s->gathers_narrow;
   const NarrowRecipe *recipe = f->recipe ? recipe_of(f->recipe, wide) : NULL;
 
   if (recipe && gathers != recipe->gathers)
@@ -269,6 +300,9 @@ static void put_precision(Export *e, GString *text)
   if (recipe && (recipe->wide.start != wide->start || recipe->wide.end != wide->end))
     export_note(e, "num_layers_at_start_in_bf16: %d, num_layers_at_end_in_bf16: %d: the recipe has %d and %d, set them and "
                    "first_last_layers_bf16 of mixed_precision", wide->start, wide->end, recipe->wide.start, recipe->wide.end);
+  if (f->precision == DTYPE_BF16 && s->gradient_bytes < 4)
+    export_note(e, "framework: %s: set mixed_precision.grad_reduce_in_fp32 to False, as its recipes for performance do; "
+                "gradients are in fp32 else", s->framework->name);
   if (recipe || precision_names[f->precision])
     g_string_append_printf(text, "mixed_precision: %s\n", recipe ? recipe->name : precision_names[f->precision]);
 }

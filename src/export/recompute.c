@@ -43,6 +43,8 @@ void export_recompute_yaml(Export *e, GString *text)
 
   if (r->granularity == RECOMPUTE_NONE)
     g_string_append(text, "  recompute_granularity: null\n");
+  if (r->granularity != RECOMPUTE_FULL) /* a recipe's own are refused beside others */
+    g_string_append(text, "  recompute_method: null\n  recompute_num_layers: null\n");
   if (r->granularity == RECOMPUTE_SELECTIVE)
     g_string_append_printf(text, "  recompute_granularity: selective\n  recompute_modules: [%s]\n", modules);
   if (r->granularity == RECOMPUTE_FULL)
