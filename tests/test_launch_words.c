@@ -46,6 +46,27 @@ static void refused(const char *const (*pairs)[2], gsize n)
   }
 }
 
+/* Narrow products beside other weights than those that are simulated. */
+START_TEST(weights_beside_narrow_products)
+{
+  static const char *const rows[][2] = {
+    { "--bf16 --fp8-format hybrid", NULL }, { "", NULL },
+    { "--fp8-format hybrid", "precision: fp8: nothing says --bf16: simulated with weights in bf16, not in fp32" },
+    { "--fp16 --fp8-format hybrid", "precision: fp8: nothing says --bf16: simulated with weights in bf16, not in fp16" },
+    { "--fp4-format e2m1", "precision: fp4: nothing says --bf16: simulated with weights in bf16, not in fp32" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("python pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+                                            "--seq-length 64 --global-batch-size 8 %s\n", rows[i][0]);
+    g_autoptr(Launch) l = launch_read(text, "x.sh", &(LaunchOptions) { 8 }, NULL);
+    ck_assert_uint_eq(l->assumed->len, rows[i][1] != NULL);
+    if (rows[i][1])
+      ck_assert_str_eq(l->assumed->pdata[0], rows[i][1]);
+  }
+}
+END_TEST
+
 #define GDN "--experimental-attention-variant gated_delta_net "
 
 /* Layers that are unlike others (core/transformer/utils.py, is_layer_window_attention; get_linear_attention_pattern). */
@@ -80,6 +101,29 @@ START_TEST(layers_of_kinds)
 
   means(said, G_N_ELEMENTS(said));
   refused(bad, G_N_ELEMENTS(bad));
+}
+END_TEST
+
+/* A hybrid's letters, between bars its stages, behind slashes its modules for further tokens. */
+START_TEST(patterns)
+{
+  static const char *const cases[][4] = {
+    { "'M-M-*|M-'", "2", "\"layer_split\": [5, 2]", "\"layer_pattern\": \"M-M-*M-\"" },
+    { "'M-|M*|M-|M-'", "2", "\"virtual_pipeline_model_parallel_size\": 2", "\"linear_groups\": 8" },
+    { "'M-*-/*-/*-'", "1", "\"virtual_pipeline_model_parallel_size\": 1", "\"mtp_num_layers\": 2" },
+    { "'*-*-/*-'", "1", "\"zero_stage\": 0", "\"mtp_layer_pattern\": \"*-\"" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("python pretrain_hybrid.py " SIZES "--pipeline-model-parallel-size %s "
+                                            "--hybrid-layer-pattern %s\n", cases[i][1], cases[i][0]);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_read(text, "x.sh", &(LaunchOptions) { 8 }, &error);
+    ck_assert_msg(launch != NULL, "%s", error ? error->message : "");
+    ck_assert_msg(strstr(launch->plan, cases[i][2]) != NULL, "%s", launch->plan);
+    ck_assert_msg(strstr(launch->model, cases[i][3]) != NULL, "%s", launch->model);
+    ck_assert_int_eq(strstr(launch->plan, "layer_split") != NULL, i == 0);
+  }
 }
 END_TEST
 
@@ -241,5 +285,5 @@ START_TEST(groups_of_arguments)
 }
 END_TEST
 
-TEST_MAIN("launch-words", layers_of_kinds, exchanges, kernels_of_experts, stages_with_embedding, shards, batches_of_schedules,
+TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts, stages_with_embedding, shards, batches_of_schedules,
           not_simulated, groups_of_arguments)

@@ -422,6 +422,9 @@ static void put_formats(Reading *r, JsonWriter *w)
   gboolean bf16 = reading_flag(r, "bf16"), fp16 = reading_flag(r, "fp16");
 
   reading_text(r, "fp4_recipe");
+  if ((*fp8 || *fp4) && !bf16)
+    launch_assume(&r->to, "precision: %s: nothing says --bf16: simulated with weights in bf16, not in %s", *fp4 ? "fp4" : "fp8",
+                  fp16 ? "fp16" : "fp32");
   json_put_string(w, "precision", *fp4 ? "fp4" : *fp8 ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
   for (gsize i = 0; i < G_N_ELEMENTS(recipes) && *fp8 && !*fp4; i++)
     if (g_str_equal(recipes[i][0], *recipe ? recipe : "delayed"))
