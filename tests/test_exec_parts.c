@@ -325,6 +325,36 @@ START_TEST(memory_is_held_until_it_is_freed)
 }
 END_TEST
 
+/* A matrix's numbers are those of its places, one by one, wherever a part begins and ends. */
+START_TEST(fill_goes_by_place)
+{
+  static const ExecFill parts[] = {
+    { .seed = 3, .stream = 5, .first_row = 2, .first_col = 7, .cols = 37, .all_cols = 91, .mean = 1, .deviation = 0.5,
+      .from = 11, .n = 1009 },
+    { .seed = 3, .stream = 5, .first_row = 2, .end_row = 9, .cols = 64, .all_cols = 64, .deviation = 2, .n = 640 },
+    { .seed = 3, .stream = 5, .cols = 1, .all_cols = 1, .mean = 1, .n = 5 },
+    { .seed = 3, .stream = 5, .cols = 1, .all_cols = 3, .deviation = 1, .n = 5 },
+  };
+  char message[EXEC_ERROR_SIZE];
+
+  for (int wide = 0; wide < 2; wide++) {
+    ExecType type = wide ? EXEC_F64 : EXEC_F32;
+    Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = type }, message);
+    BackendStream *s = b->stream_new(b, TRUE);
+    for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
+      double y[1009];
+      b->fill(b, s, &parts[i], y, type);
+      for (size_t k = 0; k < parts[i].n; k++) {
+        double expected = random_fill(&parts[i], parts[i].from + k);
+        ck_assert(wide ? y[k] == expected : ((float *)y)[k] == (float)expected);
+      }
+    }
+    b->stream_free(b, s);
+    b->free(b);
+  }
+}
+END_TEST
+
 static char own_core[32]; /* OpenBLAS's choice when it was loaded */
 static gboolean core_named;
 
@@ -591,7 +621,7 @@ TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_m
           bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, large_blocks_ask_for_large_pages,
-          squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, products_take_the_newest_kernels,
+          squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, products_take_the_newest_kernels, fill_goes_by_place,
           shards_join_to_the_whole,
           offloaded_states_are_on_the_host,
           plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)

@@ -44,32 +44,36 @@ RANDOM_INLINE double random_log(double x)
   int exponent = (int)(m.bits >> 52) - 1023;
 
   m.bits = (m.bits & 0xfffffffffffffu) | 0x3ff0000000000000u;
-  if (m.x > 1.4142135623730951) {
-    m.x *= 0.5;
-    exponent++;
-  }
-  double s = (m.x - 1) / (m.x + 1), z = s * s;
+  int large = m.x > 1.4142135623730951;
+  double half = large ? m.x * 0.5 : m.x;
+  double s = (half - 1) / (half + 1), z = s * s;
   double low = z * (1.0 / 15 + z * (1.0 / 17 + z * (1.0 / 19 + z * (1.0 / 21 + z * (1.0 / 23)))));
   double sum = z * (1.0 / 3 + z * (1.0 / 5 + z * (1.0 / 7 + z * (1.0 / 9 + z * (1.0 / 11 + z * (1.0 / 13 + low))))));
-  return exponent * 0.69314718055994531 + 2 * (s + s * sum);
+  return (exponent + large) * 0.69314718055994531 + 2 * (s + s * sum);
 }
 
-/* cos 2 pi x of 0 < x <= 1, by the nearest quarter of a turn. */
+/* cos r and sin r within a quarter of a turn, z = r^2. */
+RANDOM_INLINE double random_cos(double z)
+{
+  double low = z * z * (1.0 / 479001600 - z * (1.0 / 87178291200 - z * (1.0 / 20922789888000)));
+  return 1 - z * (0.5 - z * (1.0 / 24 - z * (1.0 / 720 - z * (1.0 / 40320 - z * (1.0 / 3628800) + low))));
+}
+
+RANDOM_INLINE double random_sin(double r, double z)
+{
+  double low = z * z * (1.0 / 6227020800 - z * (1.0 / 1307674368000 - z * (1.0 / 355687428096000)));
+  double sum = z * (1.0 / 120 - z * (1.0 / 5040 - z * (1.0 / 362880 - z * (1.0 / 39916800) + low)));
+  return r - r * z * (1.0 / 6 - sum);
+}
+
+/* cos 2 pi x of 0 < x <= 1, by the nearest quarter of a turn; a choice between both, not a branch, for vectors. */
 RANDOM_INLINE double random_cos_turns(double x)
 {
   int quarter = (int)(4 * x + 0.5);
   double r = 6.283185307179586 * (x - 0.25 * quarter), z = r * r;
+  double y = quarter % 2 ? random_sin(r, z) : random_cos(z);
 
-  if (quarter % 2 == 0) {
-    double low = z * z * (1.0 / 479001600 - z * (1.0 / 87178291200 - z * (1.0 / 20922789888000)));
-    double sum = z * (1.0 / 24 - z * (1.0 / 720 - z * (1.0 / 40320 - z * (1.0 / 3628800) + low)));
-    double cosine = 1 - z * (0.5 - sum);
-    return quarter % 4 == 0 ? cosine : -cosine;
-  }
-  double low = z * z * (1.0 / 6227020800 - z * (1.0 / 1307674368000 - z * (1.0 / 355687428096000)));
-  double sum = z * (1.0 / 120 - z * (1.0 / 5040 - z * (1.0 / 362880 - z * (1.0 / 39916800) + low)));
-  double sine = r - r * z * (1.0 / 6 - sum);
-  return quarter == 3 ? sine : -sine;
+  return (quarter + 1) / 2 % 2 ? -y : y;
 }
 
 /* Normal with mean 0 and deviation 1 (Box and Muller 1958). */
