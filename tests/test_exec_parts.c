@@ -325,6 +325,35 @@ START_TEST(memory_is_held_until_it_is_freed)
 }
 END_TEST
 
+/* An update reaches the last element, however many there are; with the first step's moments each weight goes against its
+ * gradient by the rate, but for epsilon. */
+START_TEST(updates_reach_the_last)
+{
+  enum { MOST = 37 };
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *s = b->stream_new(b, TRUE);
+  double norm_sq = 1;
+
+  for (int n = 1; n <= MOST; n++) {
+    float weight[MOST], gradient[MOST], m[MOST] = { 0 }, v[MOST] = { 0 };
+    for (int i = 0; i < MOST; i++) {
+      weight[i] = 1;
+      gradient[i] = i % 2 ? 2 : -3;
+    }
+    b->adam(b, s, &(ExecAdam) { .n = n, .weight = weight, .gradient = gradient, .m = m, .v = v, .rate = 0.25,
+                                .beta1 = 0.5, .beta2 = 0.5, .epsilon = 1e-8, .step = 1, .loss_scale = 1,
+                                .norm_sq = &norm_sq });
+    for (int i = 0; i < MOST; i++) {
+      float expected = i >= n ? 1 : i % 2 ? 0.75 : 1.25;
+      ck_assert_float_eq_tol(weight[i], expected, 1e-6);
+    }
+  }
+  b->stream_free(b, s);
+  b->free(b);
+}
+END_TEST
+
 /* A matrix's numbers are those of its places, one by one, wherever a part begins and ends. */
 START_TEST(fill_goes_by_place)
 {
@@ -622,6 +651,7 @@ TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_m
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, large_blocks_ask_for_large_pages,
           squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, products_take_the_newest_kernels, fill_goes_by_place,
+          updates_reach_the_last,
           shards_join_to_the_whole,
           offloaded_states_are_on_the_host,
           plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)
