@@ -322,6 +322,7 @@ simgrid: $(SIMGRID)
 # Breaks the executor and its CUDA backend on purpose, one way at a time; two hours or more.
 mutations:
 	tests/mutations/run exec
+	tests/mutations/run parts
 	tests/mutations/run passes
 	tests/mutations/run cuda
 

@@ -268,10 +268,11 @@ static void issue_gathers(RankBuild *r, guint at_hand)
   }
 }
 
-/* tdp-run has two results at most: a pass that makes one begins when all but the last of those before have been sent. */
+/* tdp-run has two results at most: a pass that makes one begins when all but the last of those before have been sent. An
+ * opportunistic schedule, which is for slow links, waits for none. */
 static void wait_for_sends(RankBuild *r, int task, int send)
 {
-  if (!executor_memory(r->b))
+  if (!executor_memory(r->b) || r->b->layout->pipeline.schedule->opportunistic)
     return;
   if (r->sends[0] >= 0)
     program_add_edge(r->b, task, r->sends[0]);
