@@ -17,9 +17,9 @@ char *explain_counts(const SearchResult *f)
                          "better than those found\n",
                          f->space, f->simulated, f->bounded);
   if (f->refined > 0)
-    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute "
-                           "some layers of each stage, or divide over fewer ranks\n",
-                           f->refined);
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " %s beyond the space, with some layers of each stage recomputed or ZeRO "
+                           "over fewer ranks\n",
+                           f->refined, f->refined == 1 ? "plan is better" : "plans are better");
   if (f->cut)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open, and all plans that were not met: the search was stopped "
                            "while it walked the space\n",

@@ -41,6 +41,11 @@ static gboolean any_fixed(const Held *h)
   return any;
 }
 
+static gboolean several(const Held *h)
+{
+  return h->best->cluster->devices > 1;
+}
+
 static gboolean host(const Held *h)
 {
   return shut(h, SPACE_OFFLOAD) && h->options->fixed.value[KEY_OFFLOAD] < 0;
@@ -53,12 +58,12 @@ static gboolean narrow_states(const Held *h)
 
 static gboolean quantized(const Held *h)
 {
-  return shut(h, SPACE_ZERO_PP);
+  return several(h) && shut(h, SPACE_ZERO_PP);
 }
 
 static gboolean orders(const Held *h)
 {
-  return shut(h, SPACE_ORDER) && h->best->cluster->n_types == 0 &&
+  return several(h) && shut(h, SPACE_ORDER) && h->best->cluster->n_types == 0 &&
          h->options->fixed.value[KEY_ORDER] < 0;
 }
 
@@ -111,7 +116,7 @@ static gboolean heads(const Held *h)
 
 static gboolean products(const Held *h)
 {
-  return !runs(h, CHOICE_COMM_CHUNKS) && h->options->fixed.value[KEY_COMM_CHUNKS] < 0;
+  return several(h) && !runs(h, CHOICE_COMM_CHUNKS) && h->options->fixed.value[KEY_COMM_CHUNKS] < 0;
 }
 
 static gboolean strategies(const Held *h)
@@ -121,23 +126,18 @@ static gboolean strategies(const Held *h)
 
 static gboolean schedules_left(const Held *h)
 {
-  return fixed_schedule(&h->options->fixed) == NULL;
+  return several(h) && fixed_schedule(&h->options->fixed) == NULL;
 }
 
 static gboolean zero_left(const Held *h)
 {
-  return h->framework->zero_max_pipeline < 3 && h->options->fixed.value[KEY_ZERO] < 0;
+  return several(h) && h->framework->zero_max_pipeline < 3 && h->options->fixed.value[KEY_ZERO] < 0;
 }
 
 static gboolean dispatchers_left(const Held *h)
 {
   return model_has_experts(h->best->model) && h->options->fixed.value[KEY_DISPATCH] < 0 &&
          h->framework->dispatch != (1u << DISPATCH_COUNT) - 1;
-}
-
-static gboolean always(const Held *h)
-{
-  return h != NULL;
 }
 
 /* ---- what of the best plan it may take ---- */
@@ -170,7 +170,7 @@ static const struct {
   { "one strategy for all layers", "--layerwise", strategies, GAIN_CUTS, NULL },
   { "recomputed layers of a stage: all, other numbers only near the best plans", "--fix recompute=full:any", counts,
     GAIN_MEMORY, again },
-  { "even stages; default micro-batch groups and gradient buckets", "--refine", always, GAIN_CUTS, waits },
+  { "even stages; default micro-batch groups and gradient buckets", "--refine", several, GAIN_CUTS, waits },
   { "schedules that the framework does not run", "--fix schedule=NAME", schedules_left, GAIN_CUTS, waits },
   { "ZeRO stages that the framework does not run", "--framework NAME", zero_left, GAIN_MEMORY, NULL },
   { "dispatchers that the framework does not run", "--framework NAME", dispatchers_left, GAIN_COMMUNICATION, experts },
@@ -200,29 +200,35 @@ static double floor_of(const SearchResult *found, const Result *best, Gain gain)
 
 typedef struct {
   gsize dimension;
-  double gain;
+  double gain, share; /* of any plan; of this one, NAN = not known */
 } Line;
 
+static gboolean gives_nothing(const Line *line)
+{
+  return line->share < 0.0005; /* 0.0 % */
+}
+
+/* What is of no use to this plan comes last. */
 static int by_gain(gconstpointer a, gconstpointer b)
 {
   const Line *x = a, *y = b;
 
+  if (gives_nothing(x) != gives_nothing(y))
+    return gives_nothing(x) ? 1 : -1;
   if (x->gain != y->gain)
     return x->gain > y->gain ? -1 : 1;
   return x->dimension < y->dimension ? -1 : x->dimension > y->dimension;
 }
 
-static void add_line(Answer *a, const Line *line, const Result *best)
+static void add_line(Answer *a, const Line *line)
 {
-  double (*of_plan)(const Result *) = dimensions[line->dimension].of_plan;
-  double share = of_plan ? of_plan(best) / best->metrics.iteration_s : NAN;
   g_autofree char *most = g_strdup_printf("%.1f %%", 100 * line->gain);
-  g_autofree char *own = !isnan(share) ? g_strdup_printf("%.1f %%", 100 * share) : g_strdup("-");
+  g_autofree char *own = !isnan(line->share) ? g_strdup_printf("%.1f %%", 100 * line->share) : g_strdup("-");
 
   answer_add_text(a, dimensions[line->dimension].what);
   answer_add_text(a, dimensions[line->dimension].how);
   answer_add(a, line->gain);
-  answer_add(a, share);
+  answer_add(a, line->share);
   answer_add_text(a, most);
   answer_add_text(a, own);
 }
@@ -240,7 +246,9 @@ Answer *held_answer(const SearchOptions *options, const SearchResult *found, con
   double fastest_s = g_array_index(found->best, Found, 0).metrics.iteration_s;
 
   for (gsize i = 0; i < G_N_ELEMENTS(dimensions) && !found->cut; i++) {
-    Line line = { i, MAX(0, 1 - floor_of(found, best, dimensions[i].gain) / fastest_s) };
+    double (*of_plan)(const Result *) = dimensions[i].of_plan;
+    Line line = { i, MAX(0, 1 - floor_of(found, best, dimensions[i].gain) / fastest_s),
+                  of_plan ? of_plan(best) / best->metrics.iteration_s : NAN };
     if (dimensions[i].held(&h))
       g_array_append_val(lines, line);
   }
@@ -249,6 +257,6 @@ Answer *held_answer(const SearchOptions *options, const SearchResult *found, con
     g_string_assign(a->says, "What the search held fixed, and by how much freeing it can shorten the step (bounds, not "
                              "promises; -: no closer bound)");
   for (guint i = 0; i < lines->len; i++)
-    add_line(a, &g_array_index(lines, Line, i), best);
+    add_line(a, &g_array_index(lines, Line, i));
   return a;
 }

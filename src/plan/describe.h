@@ -15,7 +15,7 @@ char *plan_label(const Plan *plan);
 
 /* What plans may choose beside their degrees, where a table of plans has room for it: the short name of its key, and a
  * plan's value in words, NULL where it means nothing. */
-#define PLAN_SHOWN 4
+#define PLAN_SHOWN 5
 const char *plan_shown_name(int i);
 const char *plan_shown(const Plan *plan, int i);
 

@@ -8,6 +8,7 @@
 #define ROUNDING 1e-12 /* of a total: what subtractions leave of nothing */
 
 #define NEGLIGIBLE 0.01  /* of the step: parts and hidden time that are not shown */
+#define NO_SHARE 0.0005  /* nor what is shown as 0.0 % of it */
 
 static void add_model(Table *table, const Model *m)
 {
@@ -62,7 +63,7 @@ static void add_device(Table *table, const Cluster *c, DType precision)
 
 static void add_tiers(Table *table, const Cluster *c)
 {
-  for (int t = 0; t < c->n_tiers && (t == 0 || c->tiers[t - 1].devices < c->devices); t++) {
+  for (int t = 0; t < c->n_tiers && (t == 0 ? 1 : c->tiers[t - 1].devices) < c->devices; t++) {
     const Tier *tier = &c->tiers[t];
     int joins = MIN(tier_joins(tier), c->devices), takes = MIN(tier->devices, c->devices);
     g_autofree char *rate = format_count(tier->bytes_per_s);
@@ -160,9 +161,12 @@ Table *speed_table(const Result *r)
   table_add(table, "plan");
   table_take(table, plan_label(r->plan));
   table_add(table, "pipeline");
-  int micro = r->layout.pipeline.shape.micro;
-  table_add(table, "%d micro-batch%s on each of %d pipelines", micro, micro == 1 ? "" : "es",
-            r->layout.mesh.dense[AXIS_DATA].size);
+  int micro = r->layout.pipeline.shape.micro, replicas = r->layout.mesh.dense[AXIS_DATA].size;
+  const char *several = micro == 1 ? "" : "es";
+  if (replicas == 1)
+    table_add(table, "%d micro-batch%s on one pipeline", micro, several);
+  else
+    table_add(table, "%d micro-batch%s on each of %d pipelines", micro, several, replicas);
   table_add(table, "step");
   table_take(table, result_step_text(r));
   table_add(table, "tokens");
@@ -203,13 +207,13 @@ static void add_parts(Table *table, const StepParts *p, double step_s)
   }
 }
 
-/* What is not exposed at all has a line where it is not short. */
+/* What is hardly exposed has a line where much is hidden. */
 static void add_exposed(Table *table, const char *name, double seconds, double hidden_s, double step_s)
 {
   gboolean hides = hidden_s >= NEGLIGIBLE * step_s;
   g_autofree char *hidden = format_seconds(hidden_s);
 
-  if (fabs(seconds) <= ROUNDING * step_s && !hides)
+  if (fabs(seconds) < NO_SHARE * step_s && !hides)
     return;
   add_time(table, name, seconds, step_s);
   if (hides)
