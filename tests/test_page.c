@@ -156,6 +156,24 @@ START_TEST(answers_are_drawn)
 }
 END_TEST
 
+/* Parts of a line stand behind spaces, which Markdown keeps as entities and the page as they are. */
+START_TEST(parts_are_indented)
+{
+  g_autoptr(Page) page = page_new("table", "");
+  g_autoptr(Table) table = table_new("<|");
+  gsize length;
+
+  table_add(table, "whole");
+  table_add(table, "2");
+  table_add(table, "  part");
+  table_add(table, "1");
+  page_table(page, "Parts", NULL, table);
+  g_autofree char *html = written(page, "a.html", &length), *markdown = written(page, "a.md", &length);
+  ck_assert_ptr_nonnull(strstr(markdown, "|whole |2 |\n|&nbsp;&nbsp;part |1 |\n"));
+  ck_assert_ptr_nonnull(strstr(html, "\"  part\""));
+}
+END_TEST
+
 /* Every span of the trace stands in its lane, when it ran, with its micro-batch. */
 START_TEST(timeline_has_every_span)
 {
@@ -288,6 +306,7 @@ TEST_LOOPS("page",
            { timeline_has_every_span },
            { long_steps_are_cut },
            { answers_are_drawn },
+           { parts_are_indented },
            { memory_reaches_its_peak },
            { other_endings_are_refused },
            { all_schedules_are_tried },

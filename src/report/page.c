@@ -5,9 +5,11 @@
 
 #include <string.h>
 
-/* As it stands, whatever of it Markdown has a meaning for. */
+/* As it stands, whatever of it Markdown has a meaning for; it would drop spaces before it. */
 static void append_plain(GString *markdown, const char *text)
 {
+  for (; *text == ' '; text++)
+    g_string_append(markdown, "&nbsp;");
   for (const char *c = text; *c; c++)
     if (strchr("|\\<*_`[", *c))
       g_string_append_printf(markdown, "\\%c", *c);
