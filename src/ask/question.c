@@ -1,6 +1,7 @@
 #include "ask/question.h"
 
 #include "base/units.h"
+#include "search/price_cache.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -57,29 +58,37 @@ static gboolean until_one(gpointer data, const SearchProgress *at)
   return (o->watch && o->watch(o->data, at)) || at->best != NULL;
 }
 
-double ask_known(const Cluster *cluster, const SearchOptions *o, const Plan *plan, const Metrics *m)
+/* Whether the plan is of the space on the cluster, with the split of layers that it has there, and fits. */
+static gboolean is_there(const Model *model, const Cluster *cluster, const SearchOptions *o, Plan *plan, Metrics *m)
 {
-  const Layout layout = layout_of(plan);
-
-  return m->peak_memory_bytes <= m->capacity_bytes && plan->split.stages == 0 && !recompute_counts(&plan->scope)
-             ? o->objective->value(&layout, cluster, m->iteration_s, m->peak_memory_bytes)
-             : 0;
-}
-
-/* Whether the plan with the batch and sequence that are asked for is of the space, and fits. */
-static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan,
-                           Metrics *m)
-{
-  if (stop_asked(o->stop))
-    return FALSE;
-  plan->seq = o->base->seq;
-  plan->global_batch = o->base->global_batch;
-  if (plan->gpus != devices || cluster->devices != devices || plan->split.stages ||
-      o->fixed.value[KEY_MICRO_BATCH] >= 0 || plan_check(plan, model, cluster, NULL) != RULE_NONE)
+  if (stop_asked(o->stop) || !price_split_again(model, cluster, plan) ||
+      plan_check(plan, model, cluster, NULL) != RULE_NONE)
     return FALSE;
   g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
   trace_metrics(trace, m);
   return m->peak_memory_bytes <= m->capacity_bytes;
+}
+
+double ask_known(const Model *model, const Cluster *cluster, const SearchOptions *o, const Plan *plan)
+{
+  Plan own = *plan;
+  Metrics m;
+
+  if (recompute_counts(&plan->scope) || !is_there(model, cluster, o, &own, &m))
+    return 0;
+  const Layout layout = layout_of(&own);
+  return o->objective->value(&layout, cluster, m.iteration_s, m.peak_memory_bytes);
+}
+
+/* Whether the plan with the batch and sequence that are asked for is of the space, and fits. */
+static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan)
+{
+  Metrics m;
+
+  plan->seq = o->base->seq;
+  plan->global_batch = o->base->global_batch;
+  return plan->gpus == devices && cluster->devices == devices && o->fixed.value[KEY_MICRO_BATCH] < 0 &&
+         is_there(model, cluster, o, plan, &m);
 }
 
 /* Divided over all devices: weights, gradients and what the optimizer keeps, each once; where formats are open, and of
@@ -124,7 +133,7 @@ gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOption
 
   if (states_alone_exceed(model, cluster, options, devices))
     return FALSE;
-  if (still_fits(model, cluster, options, devices, likely, &found.metrics))
+  if (still_fits(model, cluster, options, devices, likely))
     return TRUE;
   o.objective = objective_find("memory");
   o.refine = FALSE;
@@ -316,12 +325,11 @@ static void say_grown(Answer *a, const Grown *g, const char *unit)
 static gboolean ask_either(const Asked *q, const Model *model, SearchOptions o, guint tried, Plan *likely, Found *best)
 {
   int devices = q->cluster->devices;
-  Metrics m;
 
   if (!best)
     return ask_fits(model, q->cluster, &o, devices, tried, likely);
-  if (still_fits(model, q->cluster, &o, devices, likely, &m))
-    o.known = ask_known(q->cluster, &o, likely, &m);
+  if (still_fits(model, q->cluster, &o, devices, likely))
+    o.known = ask_known(model, q->cluster, &o, likely);
   return ask_best(model, q->cluster, &o, devices, best);
 }
 

@@ -164,7 +164,7 @@ static gboolean best_there(const Asked *q, const Cluster *cluster, const GArray 
 
   trace_metrics(trace, m);
   o.floors = floors->len > 0 ? floors : NULL;
-  o.known = ask_known(cluster, &o, plan, m);
+  o.known = ask_known(q->model, cluster, &o, plan);
   return ask_bounded(q->model, cluster, &o, out, bounds);
 }
 

@@ -12,6 +12,7 @@ typedef struct {
   double memory_bytes; /* lower bound of the peak */
   double value;        /* lower bound of the objective */
   guint group;         /* in Candidates.groups */
+  guint entry;         /* in Search.candidates */
   PassChoice pass;     /* and for as many with each of the `after` sets of modules behind its own */
   StateChoice state;
   guint8 switches;     /* overlaps that may be off: it stands for that many plans (variants.h), */

@@ -3,13 +3,14 @@
 #include "search/search_parts.h"
 
 /* Bounds of a variant, the one by order if need be, or if stopped what is known; whether they promise something. */
-static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *plan, gboolean stopped, double *value)
+static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *plan, gboolean stopped, double *value,
+                                double *known_s)
 {
   const Layout layout = layout_of(plan);
   const PriceSums *sums = stopped ? NULL : price_cache_sums(s->prices, &layout.passes);
   double bound = sums ? bound_time(s->model, &layout, s->cluster, sums, NULL) : 0, memory = v->base.memory_bytes;
 
-  bound = MAX(bound, v->base.bound_s);
+  *known_s = bound = MAX(bound, v->base.bound_s);
   for (int closer = 0;; closer++) {
     bound = MAX(bound, variant_bound(v, off));
     *value = search_value(s, s->objective, &layout, bound, memory);
@@ -18,20 +19,22 @@ static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *p
     if (closer || v->order_s[off] > 0 || stopped)
       return TRUE;
     v->order_s[off] = bound_time_by_order(s->model, &layout, s->cluster, sums);
+    *known_s = MAX(*known_s, v->order_s[off]);
   }
 }
 
 /* Settles the variant if its bounds allow, returning FALSE. */
 static gboolean variant_open(Search *s, Variants *v, guint off, gboolean stopped, Plan *plan)
 {
-  double value;
+  double value, bound_s;
 
   *plan = v->plan;
   space_switch_off(plan, off);
-  gboolean promising = variant_bounded(s, v, off, plan, stopped, &value);
+  gboolean promising = variant_bounded(s, v, off, plan, stopped, &value, &bound_s);
   if (promising && !stopped)
     return TRUE;
   search_skip(s, plan, value, promising, 1);
+  search_note(s, &v->base, bound_s);
   v->settled |= 1u << off;
   return FALSE;
 }

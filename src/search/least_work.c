@@ -70,6 +70,16 @@ static void balance_types(const LeastLayers *layers, const Cluster *cluster, dou
     weights[type] /= rates;
 }
 
+static void add_kind(LeastWork *work, const LeastLayer *layer, int blocks)
+{
+  LeastBlocks *kind = &work->kinds[MIN(work->n_kinds, LEAST_KINDS - 1)];
+
+  for (int least = 0; least < LEAST_COUNT; least++)
+    kind->seconds[least] = kind->blocks ? MIN(kind->seconds[least], layer->seconds[least]) : layer->seconds[least];
+  kind->blocks += blocks;
+  work->n_kinds = MIN(work->n_kinds + 1, LEAST_KINDS);
+}
+
 /* Adds the layers that have an entry, of which each type's price is `stride` behind the one before. */
 static void add_entry(LeastWork *work, const LayerUses *uses, const LeastLayer *first, int stride, int types,
                       const double *weights)
@@ -98,6 +108,8 @@ static void add_entry(LeastWork *work, const LayerUses *uses, const LeastLayer *
   }
   if (uses->blocks > 0)
     work->block_s = MIN(work->block_s, first->seconds[LEAST_WHOLE]);
+  if (uses->blocks > 0 && work->block_s > 0)
+    add_kind(work, first, uses->blocks);
 }
 
 LeastWork least_work(const LeastLayers *layers, const Cluster *cluster)
@@ -125,14 +137,31 @@ LeastWork least_work_of(const Model *model, const PriceTable *prices, const Clus
   return least_work(&layers, cluster);
 }
 
+/* Seconds of a micro-batch on the rank that holds most blocks, at least. */
+static double fullest_rank_s(const LeastWork *work, Least least, int ranks, int copies)
+{
+  double fullest_s = 0;
+
+  for (int i = 0; i < work->n_kinds; i++) {
+    double block_s = work->kinds[i].seconds[least];
+    int blocks = 0;
+    for (int k = 0; k < work->n_kinds; k++)
+      blocks += work->kinds[k].seconds[least] >= block_s ? copies * work->kinds[k].blocks : 0;
+    fullest_s = MAX(fullest_s, (blocks + ranks - 1) / ranks * block_s / copies);
+  }
+  return fullest_s * (1 - 1e-8);
+}
+
 double least_step_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape)
 {
   double ranks = shape->ranks, micro = shape->micro;
   Least least = least_of(schedule);
   double all_s = work->seconds[least][schedule->vocabulary > 0] * (1 - 1e-8), step_s = micro * all_s / ranks;
+  double fullest_s = micro * fullest_rank_s(work, least, shape->ranks, schedule_copies(schedule));
 
   if (least != LEAST_WHOLE || schedule->vocabulary > 0 || work->block_s == 0)
-    return step_s;
-  return shape->chunks == 1 ? all_s / (1 - pow(1 - 1 / micro, ranks))
-                            : step_s + work->block_s * MAX(0, (ranks - 1) * (ranks - 2)) / (2 * ranks) * (1 - 1e-8);
+    return MAX(step_s, fullest_s);
+  if (shape->chunks == 1)
+    return MAX(fullest_s, all_s / (1 - pow(1 - 1 / micro, ranks)));
+  return MAX(fullest_s, step_s + work->block_s * MAX(0, (ranks - 1) * (ranks - 2)) / (2 * ranks) * (1 - 1e-8));
 }

@@ -40,6 +40,13 @@ typedef struct {
 LayerUses *layer_uses(const Model *model, gboolean by_layer);
 LayerUses *layer_uses_of_specs(const Model *model, const PassLayout *passes);
 
+/* Blocks that take the same; of more kinds than that several count as the quickest of them. */
+#define LEAST_KINDS 4
+typedef struct {
+  double seconds[LEAST_COUNT];
+  int blocks;
+} LeastBlocks;
+
 /* Of all layers, as a PriceTable has them. */
 typedef struct {
   const LeastLayer *layers; /* [node type][entry] */
@@ -50,6 +57,8 @@ typedef struct {
 typedef struct {
   double seconds[LEAST_COUNT][2]; /* [without the embedding and the head]; on a mixed cluster of its mean device */
   double block_s;                 /* forward and backward of the quickest block; 0 on a mixed cluster */
+  int n_kinds;                    /* 0 on a mixed cluster */
+  LeastBlocks kinds[LEAST_KINDS];
   double params, expert_params, narrow[2], saved_bytes;
   double working_bytes;            /* the least of any layer but the embedding */
   Frozen frozen[2];
@@ -65,6 +74,9 @@ LeastWork least_work_of(const Model *model, const PriceTable *prices, const Clus
  * and runs m micro-batches of w seconds: it ends at p + m w. With one chunk a rank p is the sum of w of the ranks
  * before it: if no rank ends behind T, T - p falls by no more than a factor of 1 - 1/m from rank to rank, and what all
  * take is at most T (1 - (1 - 1/m)^ranks). With more chunks each stage but the first and the last has one block at least.
+ *
+ * Blocks are whole: of n that take t seconds or more some rank holds n over the ranks, rounded up, and takes m times as
+ * much; where the model stands there several times, each copy of a block takes its part of the micro-batches.
  */
 double least_step_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape);
 

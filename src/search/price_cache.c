@@ -401,6 +401,18 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
   return split->stages ? split : NULL;
 }
 
+gboolean price_split_again(const Model *model, const Cluster *cluster, Plan *plan)
+{
+  if (plan->split.stages == 0)
+    return TRUE;
+  g_autoptr(PriceCache) cache = price_cache_new(model, cluster);
+  memset(&plan->split, 0, sizeof plan->split);
+  const LayerSplit *split = price_cache_split(cache, plan);
+  if (split)
+    plan->split = *split;
+  return split != NULL;
+}
+
 typedef gboolean (*NoBetter)(const LayerPrice *a, const LayerPrice *b);
 
 static gboolean each_layer(PriceCache *cache, const PassLayout *passes, const PassLayout *other, NoBetter no_better)

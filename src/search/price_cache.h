@@ -38,6 +38,10 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes);
  * again has that of the plan which keeps everything. NULL if there is none. On a mixed cluster: balance_by_room(). */
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);
 
+/* Gives the plan that split, if its layers are split at all: what the space has in its place on another cluster. FALSE if
+ * there is none. */
+gboolean price_split_again(const Model *model, const Cluster *cluster, Plan *plan);
+
 /* Whether nothing of the passes is better than the others': no pass takes less, computes or communicates less, and no
  * layer keeps or needs less memory. */
 gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, const PassLayout *other);

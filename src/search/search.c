@@ -33,7 +33,9 @@ static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
 {
   Search *s = data;
   Candidate c = candidates_add(&s->store, leaf);
+  const double nothing = INFINITY;
 
+  c.entry = s->candidates->len;
   if (s->by_memory)
     c.pass.after = 0;
   c.memory_bytes = bound_memory(leaf->layout, leaf->ranks);
@@ -45,6 +47,7 @@ static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
   c.value = search_value(s, s->objective, leaf->layout, c.bound_s, c.memory_bytes);
   QueueItem item = { .value = c.value, .index = c.index, .at = s->candidates->len, .kind = QUEUE_CANDIDATE };
   g_array_append_val(s->candidates, c);
+  g_array_append_val(s->closest, nothing);
   queue_push(s->queue, &item);
   return FALSE;
 }
@@ -154,6 +157,7 @@ static Variants *keep_variants(Search *s, const Candidate *c, const Plan *plan)
     Plan others = *plan;
     space_switch_off(&others, c->switches);
     search_skip(s, &others, c->value, FALSE, variant_count(c->switches) - 1);
+    search_note(s, c, c->bound_s);
     return NULL;
   }
   Variants family = variants_of(s->prices, c, plan);
@@ -166,12 +170,14 @@ static Variants *keep_variants(Search *s, const Candidate *c, const Plan *plan)
 static void skip_first(Search *s, const Candidate *c, const Plan *plan, double order_s, double value)
 {
   search_skip(s, plan, value, FALSE, 1);
+  search_note(s, c, order_s);
   Variants *family = keep_variants(s, c, plan);
   if (family) {
     family->order_s[0] = order_s;
     put_next(s, c);
   } else if (c->pass.after > 0) {
     Candidate next = candidate_next(&s->store, c);
+    next.bound_s = c->switches ? c->bound_s : order_s;
     search_skip_candidate(s, &next, value, FALSE);
   }
 }
@@ -490,6 +496,7 @@ static void search_init(Search *s)
   s->result->best = g_array_new(FALSE, FALSE, sizeof(Found));
   s->result->bounds = g_array_new(FALSE, TRUE, sizeof(PartFloor));
   s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  s->closest = g_array_new(FALSE, FALSE, sizeof(double));
   s->later = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->near = g_array_new(FALSE, FALSE, sizeof(Near));
   s->over = g_array_new(FALSE, FALSE, sizeof(Candidate));
@@ -512,6 +519,7 @@ static void search_clear(Search *s)
   candidates_clear(&s->store);
   price_cache_free(s->prices);
   g_array_unref(s->candidates);
+  g_array_unref(s->closest);
   g_array_unref(s->later);
   g_array_unref(s->near);
   g_array_unref(s->over);

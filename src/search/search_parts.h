@@ -36,6 +36,7 @@ typedef struct {
   GArray *within;     /* Within, of each part */
   GArray *queue;      /* QueueItem: parts and candidates that nobody has looked into */
   GArray *candidates; /* Candidate */
+  GArray *closest;    /* double, of each: seconds that all that it stands for and that fits takes at least, as settled */
   GArray *later;      /* Candidate: with the next set of modules, of those that were looked at; best last */
   GArray *near;       /* Near: those of the first candidates that promise something, best last */
   GArray *over;       /* Candidate: legal, but too large */
@@ -57,6 +58,10 @@ gboolean search_stops(const Search *s);
 
 /* Meets what is in a part; a stop leaves it halfway. */
 void search_enter(Search *s, guint at, double value);
+
+/* Notes that something that a candidate stands for was settled, which takes so many seconds at least, by bounds that fall
+ * by no more than what they are made of. */
+void search_note(Search *s, const Candidate *c, double bound_s);
 
 /* Raises SearchResult.bounds to what was met in the parts that were looked into. While candidates are in their order. */
 void search_raise_bounds(Search *s);

@@ -224,6 +224,7 @@ void search_skip_candidate(Search *s, const Candidate *candidate, double value, 
   Candidate c = *candidate;
   Plan plan = s->options->audit ? search_plan(s, &c) : (Plan) { 0 };
 
+  search_note(s, &c, c.bound_s);
   do
     search_skip(s, &plan, value, stopped, variants);
   while (next_set(s, &c, &plan));
@@ -250,6 +251,12 @@ void search_enter(Search *s, guint at, double value)
   s->halfway_value = value;
 }
 
+void search_note(Search *s, const Candidate *c, double bound_s)
+{
+  double *closest = &g_array_index(s->closest, double, c->entry);
+  *closest = MIN(*closest, bound_s);
+}
+
 /* Seconds of the plans of a part that fit, at least. */
 static double least_within(const Search *s, guint at)
 {
@@ -260,7 +267,8 @@ static double least_within(const Search *s, guint at)
   if (part->memory_bytes > s->cluster->device.memory_bytes)
     return INFINITY;
   for (guint i = in->candidate; i < in->candidates_end; i++)
-    least_s = MIN(least_s, g_array_index(s->candidates, Candidate, i).bound_s);
+    least_s = MIN(least_s, s->result->open ? g_array_index(s->candidates, Candidate, i).bound_s
+                                           : g_array_index(s->closest, double, i));
   for (guint i = in->part; i < in->parts_end; i++)
     least_s = MIN(least_s, least_within(s, i));
   return MAX(least_s, part->bound_s);
@@ -301,6 +309,7 @@ gboolean search_settle(Search *s, const Candidate *base, const Simulation *simul
 {
   const Metrics *m = &simulated->metrics;
 
+  search_note(s, base, base->bound_s);
   if (m->peak_memory_bytes > m->capacity_bytes) {
     search_reject(s, &simulated->plan, REJECT_MEMORY, search_need(s, m), 1, OPEN_OVERLAPS);
     return FALSE;
