@@ -5,6 +5,7 @@
 #include "ask/notes.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/units.h"
 #include "sim/simulate.h"
 
 void planning_init(Planning *p)
@@ -217,13 +218,30 @@ static void say_host(Planning *p, const SearchOptions *options)
     return;
   wider.space |= SPACE_OFFLOAD;
   wider.audit = NULL;
-  wider.refine = wider.over = wider.least = FALSE;
+  wider.refine = wider.over = wider.tight = wider.least = FALSE;
   wider.known = best->value;
   if (!ask_best(p->model, p->cluster, &wider, p->cluster->devices, &found) ||
       found.value >= best->value * (1 - TIE_SHARE))
     return;
   planning_note(p, g_strdup_printf("plans with states or activations on the host take %.1f %% less time: --space offload",
                                    100 * (1 - found.metrics.iteration_s / best->metrics.iteration_s)));
+}
+
+/* Where only the margin forbids a much faster plan, whoever asks decides. */
+static void say_margin(Planning *p)
+{
+  const Found *best = recommended(p), *tight = &p->found->tight;
+
+  if (!p->found->has_tight)
+    return;
+  const Result r = result_of_found(p, tight);
+  g_autofree char *label = plan_label(&tight->plan), *step = result_step_text(&r);
+  g_autofree char *need = format_bytes(tight->metrics.peak_memory_bytes);
+  g_autofree char *chance = r.accuracy ? g_strdup_printf(", and fits with a probability of %.0f %%",
+                                                         100 * r.estimate.fit_probability) : g_strdup("");
+  planning_note(p, g_strdup_printf("the memory margin forbids a plan that takes %.1f %% less time, %s: %s; it needs %s%s: "
+                                   "--memory-margin 0", 100 * (1 - tight->metrics.iteration_s / best->metrics.iteration_s),
+                                   step, label, need, chance));
 }
 
 /* Plans beyond the space have the number of one that is in it. */
@@ -284,7 +302,7 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
   SearchOptions options = planning_search(p, o);
 
   say_limits(p);
-  options.refine = TRUE;
+  options.refine = options.tight = TRUE;
   options.state = o->state;
   set_tie(p, o, &options);
   if (!find_plans(p, o, &options, error))
@@ -305,5 +323,6 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
   planning_note(p, note_excluded(p->model, p->cluster, &p->chosen));
   planning_note(p, note_fixed(&p->fixed, p->model, &p->chosen));
   say_host(p, &options);
+  say_margin(p);
   return TRUE;
 }

@@ -62,6 +62,78 @@ static void note_least(Search *s)
   }
 }
 
+/* How many plans that the margin alone forbids are simulated at most, fastest bound first. */
+#define TIGHT_TRIES 8
+
+/* Those of the plans that memory forbade which may fit the whole of a device, and take less than so long; bounds of
+ * their time stand in the list. */
+static GArray *tight_over(Search *s, double whole_bytes, double limit_s)
+{
+  GArray *tight = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  g_autoptr(GArray) popped = g_array_new(FALSE, FALSE, sizeof(QueueItem));
+
+  s->late = TRUE;
+  while (s->over_queue->len > 0 && queue_first(s->over_queue)->value <= whole_bytes && !search_stops(s)) {
+    const QueueItem item = queue_pop(s->over_queue);
+    const SpacePart part = item.kind == QUEUE_PART ? g_array_index(s->parts, SpacePart, item.at) : (SpacePart) { 0 };
+    if (item.kind == QUEUE_PART && part.bound_s > 0 && part.bound_s < limit_s) {
+      space_walk_enter(s->walk, &part);
+      continue;
+    }
+    g_array_append_val(popped, item);
+    if (item.kind == QUEUE_PART)
+      continue;
+    Candidate c = g_array_index(s->over, Candidate, item.at);
+    Plan plan = search_plan(s, &c);
+    const Layout layout = layout_of(&plan);
+    c.bound_s = bound_time(s->model, &layout, s->cluster, price_cache_sums(s->prices, &layout.passes), NULL);
+    if (c.bound_s < limit_s)
+      g_array_append_val(tight, c);
+  }
+  for (guint i = 0; i < popped->len; i++)
+    queue_push(s->over_queue, &g_array_index(popped, QueueItem, i));
+  return tight;
+}
+
+static int by_time(gconstpointer a, gconstpointer b)
+{
+  const Candidate *x = a, *y = b;
+
+  if (x->bound_s != y->bound_s)
+    return x->bound_s < y->bound_s ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+void search_note_tight(Search *s)
+{
+  SearchResult *r = s->result;
+  double whole_bytes = cluster_whole_bytes(s->cluster, s->cluster->device.memory_bytes);
+
+  if (r->best->len == 0 || s->cluster->n_types > 0 || s->by_memory || s->cluster->memory_margin == 0)
+    return;
+  double limit_s = (1 - TIGHT_SHARE) * g_array_index(r->best, Found, 0).metrics.iteration_s;
+  g_autoptr(GArray) tight = tight_over(s, whole_bytes, limit_s);
+  g_array_sort(tight, by_time);
+  for (guint i = 0, tries = 0; i < tight->len && tries < TIGHT_TRIES && !search_stops(s); i++) {
+    const Candidate *c = &g_array_index(tight, Candidate, i);
+    Plan plan = search_plan(s, c);
+    const Layout layout = layout_of(&plan);
+    const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+    if (c->bound_s >= limit_s)
+      return;
+    if (bound_memory_by_order(s->model, &layout, sums) > whole_bytes ||
+        bound_time_by_order(s->model, &layout, s->cluster, sums) >= limit_s)
+      continue;
+    tries++;
+    Found found = search_evaluate(s, c, &plan);
+    if (found.metrics.iteration_s >= limit_s || search_need(s, &found.metrics) > whole_bytes)
+      continue;
+    limit_s = found.metrics.iteration_s;
+    r->tight = found;
+    r->has_tight = TRUE;
+  }
+}
+
 void search_note_over(Search *s)
 {
   SearchResult *r = s->result;

@@ -550,6 +550,8 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     if (whole && options->refine && !options->second)
       search_refine(&s);
     search_ties(&s);
+    if (whole && options->tight)
+      search_note_tight(&s);
     if (whole && !options->brief)
       search_note_over(&s);
     rounds_free(s.rounds);

@@ -58,6 +58,9 @@
  */
 #define TIE_SHARE 0.01
 
+/* Share of the best plan's step by which one that the memory margin alone forbids has to be shorter to be worth a word. */
+#define TIGHT_SHARE 0.05
+
 /* Tokens of a sequence that context parallelism leaves a rank at least, unless it is fixed. */
 #define CONTEXT_TOKENS_MIN 2048
 
@@ -139,6 +142,8 @@ typedef struct {
   double gap;        /* the best is better by at most this share; 0 if the search is complete, 1 where it was cut */
   GError *unkept;     /* why the journal was not written to its end, of an answer that stands all the same; NULL = it was */
   Found robust;       /* the most robust of the plans that tie with the best; set where options.tie asks for it */
+  gboolean has_tight; /* a plan was found that takes at least TIGHT_SHARE less, and fits with what is to be kept free */
+  Found tight;
   gboolean has_over;  /* a faster plan was found that does not fit */
   Found over;         /* of those tried, the one that needs least memory */
   gboolean has_least; /* set when nothing fits and it is asked for: the plan that needs least memory, or 1 % more than
@@ -164,6 +169,7 @@ typedef struct {
   gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (recompute_counts.h), but for a
                       fixed recomputation; groups of ZeRO-2 and 3 for the best; not with `second` */
   gboolean over;  /* look for a faster plan that memory forbids */
+  gboolean tight; /* look for a much faster plan that the memory margin alone forbids; of time and alike nodes */
   gboolean least; /* where nothing fits, look for the plan that needs least memory */
   gboolean brief; /* the best plans alone are asked for: none of these, and no `floors` */
   const Objective *objective; /* NULL = time */

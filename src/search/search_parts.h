@@ -113,6 +113,7 @@ int search_pick_variants(Search *s, gboolean stopped, guint *which, guint *offs,
 
 /* Once all is settled (search.h). */
 void search_refine(Search *s);
+void search_note_tight(Search *s);
 void search_note_over(Search *s);
 
 #endif
