@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "search/price_cache.h"
+#include "search/space.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -74,7 +75,10 @@ double ask_known(const Model *model, const Cluster *cluster, const SearchOptions
   Plan own = *plan;
   Metrics m;
 
-  if (recompute_counts(&plan->scope) || !is_there(model, cluster, o, &own, &m))
+  gboolean there = !recompute_counts(&plan->scope) && is_there(model, cluster, o, &own, &m);
+  while (!there && space_next_set(o, model, cluster, &own))
+    there = is_there(model, cluster, o, &own, &m);
+  if (!there)
     return 0;
   const Layout layout = layout_of(&own);
   return o->objective->value(&layout, cluster, m.iteration_s, m.peak_memory_bytes);

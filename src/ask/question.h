@@ -67,7 +67,7 @@ double ask_tie(const SearchOptions *options);
 const Found *ask_recommended(const SearchResult *found, double tie);
 
 /* A value for SearchOptions.known: what the plan of another cluster's space, or of a like question's, comes to, with its
- * layers split as here, where it fits and the space may have it; else 0. */
+ * layers split as here, or one with more modules made again, where it fits and the space may have it; else 0. */
 double ask_known(const Model *model, const Cluster *cluster, const SearchOptions *options, const Plan *plan);
 
 /* The same on all devices, and SearchResult.bounds, the caller's to unref; untouched where none fits. */

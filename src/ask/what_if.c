@@ -127,30 +127,18 @@ static double floor_scale(const Cluster *c, const Knob *knob, int tier, double f
   return slower ? (1 + (slowdown - 1) * factor) / slowdown : MIN(factor, 1 / factor);
 }
 
-/* Has floors know what bounds elsewhere say, so many times them. */
-static void raise_floors(GArray *floors, const GArray *bounds, double scale)
-{
-  g_array_set_size(floors, MAX(floors->len, bounds->len));
-  for (guint i = 0; i < bounds->len; i++) {
-    PartFloor *floor = &g_array_index(floors, PartFloor, i);
-    const PartFloor *other = &g_array_index(bounds, PartFloor, i);
-    floor->bound_s = MAX(floor->bound_s, other->bound_s * scale);
-    floor->plans = other->plans;
-  }
-}
-
 /* What holds where a number is multiplied; `twice`: bounds where it is doubled, NULL = none. Where a device has more
- * memory other plans fit. */
+ * memory other plans fit, which take no less than any plan. */
 static GArray *floors_at(const Cluster *c, const Known *known, const Knob *knob, int tier, int at, const GArray *twice)
 {
   GArray *floors = g_array_new(FALSE, TRUE, sizeof(PartFloor));
 
-  if (known->own && !(knob->room && at != MINUS))
-    raise_floors(floors, known->own, floor_scale(c, knob, tier, factors[at]));
+  if (known->own)
+    search_raise_floors(floors, known->own, floor_scale(c, knob, tier, factors[at]), knob->room && at != MINUS);
   if (known->cheapest && knob->costs && at == MINUS)
-    raise_floors(floors, known->cheapest, 1);
+    search_raise_floors(floors, known->cheapest, 1, FALSE);
   if (known->own && twice && !knob->costs && at == PLUS)
-    raise_floors(floors, twice, floor_scale(c, knob, tier, factors[PLUS] / factors[DOUBLE]));
+    search_raise_floors(floors, twice, floor_scale(c, knob, tier, factors[PLUS] / factors[DOUBLE]), FALSE);
   return floors;
 }
 
@@ -181,7 +169,7 @@ static GArray *cheapest_bounds(const Asked *q, const Found *best, const GArray *
   for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
     for (int tier = 0; tier < (knobs[k].of_tier ? cluster.n_tiers : 1) && knobs[k].costs; tier++)
       knobs[k].scale(&cluster, tier, factors[MINUS]);
-  raise_floors(floors, own, factors[MINUS] * cluster.tiers[0].link.compute_slowdown / slowdown);
+  search_raise_floors(floors, own, factors[MINUS] * cluster.tiers[0].link.compute_slowdown / slowdown, FALSE);
   best_there(q, &cluster, floors, &best->plan, &m, &found, &bounds);
   return bounds;
 }

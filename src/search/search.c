@@ -80,7 +80,7 @@ static void meet_part(gpointer data, const SpacePart *part)
     }
     if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
-    PartFloor floor = { part->bound_s, part->plans };
+    PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->bound_s, part->plans };
     g_array_set_size(r->bounds, part->batch);
     g_array_append_val(r->bounds, floor);
   }

@@ -113,11 +113,15 @@ typedef struct {
 enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_COUNT };
 const char *settled_name(int how);
 
-/* What is known of the plans of a part: seconds that those that fit take at least, and how many there are; 0 = nothing. */
+/* What is known of the plans of a part: seconds that those that fit take at least, those that fit any memory, and how many
+ * there are; 0 = nothing. */
 typedef struct {
-  double bound_s;
+  double bound_s, any_s;
   gint64 plans;
 } PartFloor;
+
+/* Has floors (PartFloor) know what bounds elsewhere say, so many times them; `any`: with any memory. */
+void search_raise_floors(GArray *floors, const GArray *bounds, double scale, gboolean any);
 
 typedef struct {
   GArray *best;      /* Found, best first, at most `top`, the best of each family; with a second

@@ -283,6 +283,17 @@ void search_raise_bounds(Search *s)
   }
 }
 
+void search_raise_floors(GArray *floors, const GArray *bounds, double scale, gboolean any)
+{
+  g_array_set_size(floors, MAX(floors->len, bounds->len));
+  for (guint i = 0; i < bounds->len; i++) {
+    PartFloor *floor = &g_array_index(floors, PartFloor, i);
+    const PartFloor *other = &g_array_index(bounds, PartFloor, i);
+    floor->bound_s = MAX(floor->bound_s, (any ? other->any_s : other->bound_s) * scale);
+    floor->plans = other->plans;
+  }
+}
+
 void search_settle_halfway(Search *s)
 {
   SearchResult *r = s->result;

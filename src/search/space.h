@@ -44,6 +44,9 @@ typedef struct {
 /* Those that the framework has for such plans of the model: what it excludes is asked of the base plan. */
 ModuleSets space_module_sets(const Model *model, const Cluster *cluster, const Plan *base);
 
+/* Gives a plan of the space the next of these sets, where the space has that too; FALSE if it has none. */
+gboolean space_next_set(const SearchOptions *options, const Model *model, const Cluster *cluster, Plan *plan);
+
 typedef struct {
   guint8 sequence_parallel, recompute;
   guint8 modules;          /* of selective recomputation; 0 = the framework's */

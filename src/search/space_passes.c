@@ -1,4 +1,5 @@
 /* What changes passes in the space: sequence parallelism, and what backwards make again. */
+#include "search/excluded.h"
 #include "search/space.h"
 
 #include "plan/excludes.h"
@@ -204,4 +205,39 @@ int space_passes(const SearchOptions *o, const Model *model, const Cluster *clus
   for (int i = 0; i < n; i++)
     set_switches(o, cluster, plan, &passes[i]);
   return n;
+}
+
+/* Whether what the space switches on wherever it may be is on in both or in neither. */
+static gboolean same_switches(const Plan *a, const Plan *b, const Cluster *cluster)
+{
+  const PlanKey *const *keys = plan_pass_switches();
+  gboolean same = TRUE;
+
+  for (int i = 0; keys[i]; i++)
+    same &= keys[i]->allowed(a, cluster) == keys[i]->allowed(b, cluster);
+  return same;
+}
+
+gboolean space_next_set(const SearchOptions *o, const Model *model, const Cluster *cluster, Plan *plan)
+{
+  const Plan base = space_base(o);
+  ModuleSets sets = space_module_sets(model, cluster, &base);
+  gboolean keeps = plan->recompute == RECOMPUTE_NONE, named = plan->recompute == RECOMPUTE_SELECTIVE && plan->scope.modules;
+  Plan next = *plan;
+  int at = 0;
+
+  if (plan->overlap.exchange && !plan->framework->exchange_recompute)
+    sets = sets_beside_exchange(&sets);
+  if (o->fixed.value[KEY_RECOMPUTE] >= 0 || !(keeps || named) || offload_keeps(&plan->offload))
+    return FALSE;
+  while (at < sets.n && !(sets.sets[at] & ~plan->scope.modules))
+    at++;
+  if (at == sets.n)
+    return FALSE;
+  next.recompute = RECOMPUTE_SELECTIVE;
+  next.scope.modules = sets.sets[at];
+  if (excluded_newly(&next, plan, model, cluster) || !same_switches(&next, plan, cluster))
+    return FALSE;
+  *plan = next;
+  return TRUE;
 }
