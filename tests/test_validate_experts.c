@@ -362,6 +362,21 @@ START_TEST(layers_of_an_engine_attend_by_its_kernel)
 }
 END_TEST
 
+/* NeMo of early 2024 attends by FlashAttention-2, whatever class the cell names. */
+START_TEST(a_class_is_at_most_the_generations_own)
+{
+#define RELEASE(version, attention)                                                                                    \
+  "a,s,src,megatron," version ",Llama-2-7B,32,4096,11008,32,32,32768,32000,swiglu," attention ",dgx-h100,8,1,0,1,,,8,"  \
+  "1,1,1,8,none,bf16,,,,9,,,,,,,,,,,,\n"
+  double older = read_row(RELEASE("nemo-24.07", "flash"), NULL).predicted_s;
+
+  ck_assert_double_eq(read_row(RELEASE("nemo-24.07", "flash3"), NULL).predicted_s, older);
+  ck_assert_double_lt(read_row(RELEASE("nemo-24.09", "flash3"), NULL).predicted_s, older);
+  ck_assert_double_eq(read_row(RELEASE("nemo-24.09", "flash"), NULL).predicted_s, older);
+  ck_assert_double_gt(read_row(RELEASE("nemo-24.03", "flash3"), NULL).predicted_s, older);
+}
+END_TEST
+
 /* Its weights, gradients and moments are in bf16: this run of its tables was measured on 80 GB, where states in fp32
  * alone would take 61. */
 START_TEST(states_in_bf16_fit)
@@ -450,6 +465,7 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
            { capacities_are_noted }, { dispatchers_that_were_not_there }, { layers_of_an_engine_attend_by_its_kernel },
            { gates_in_turn_are_noted },
+           { a_class_is_at_most_the_generations_own },
            { states_in_bf16_fit },
            { moments_are_noted },
            { graphs_by_default }, { dispatchers_by_default },

@@ -274,9 +274,11 @@ static gboolean read_keys(Case *c, const Csv *csv, int row, GError **error)
       case_say_default(c, stated[i]);
   if (c->plan.products != PRODUCTS_FP8)
     c->plan.fp8_recipe = FP8_NONE;
-  /* "flash" is the generation's own fused kernel where that is older */
-  if (c->plan.attention == ATTENTION_FLASH)
-    c->plan.attention = notes_engine_layers(csv_cell(csv, row, "note")) ? usual : MIN(usual, ATTENTION_FLASH);
+  /* A class of fused kernels is the generation's own where that is older */
+  if (c->plan.attention == ATTENTION_FLASH && notes_engine_layers(csv_cell(csv, row, "note")))
+    c->plan.attention = usual;
+  else if (c->plan.attention != ATTENTION_UNFUSED)
+    c->plan.attention = MIN(usual, c->plan.attention);
   return TRUE;
 }
 
