@@ -45,7 +45,7 @@ static void add_count(Answer *a, const Asked *q, int gpus, const Found *f)
   answer_add_interval(a, f ? &r : NULL);
   answer_add(a, f ? objective_shown(q->options->objective, f->value) : NAN);
   answer_add_text(a, q->options->objective->title);
-  answer_add_text(a, q->options->objective->key);
+  answer_add_text(a, q->options->objective->quantity);
   answer_add(a, f ? f->metrics.peak_memory_bytes : NAN);
   answer_add_fit(a, f ? &r : NULL);
   if (q->tokens > 0)

@@ -39,12 +39,12 @@ static double energy_of(const Layout *layout, const Cluster *cluster, double ste
 }
 
 const Objective objectives[] = {
-  { "time", "days", "step_s", "step, s", time_of, 1 },
-  { "tokens-per-gpu", NULL, "tokens_per_s_per_gpu", "tokens/s/GPU", token_of, -1 },
-  { "memory", NULL, "peak_memory_bytes", "memory, GiB", memory_of, 1 / GIB, TRUE },
-  { "gpu-hours", NULL, "gpu_hours_per_step", "GPU-hours/step", hours_of, 1 },
-  { "money", "cost", "usd_per_step", "USD/step", money_of, 1 },
-  { "energy", "carbon", "joules_per_step", "kWh/step", energy_of, 1 / 3.6e6 },
+  { "time", "days", "step_s", "step_s", "step, s", time_of, 1 },
+  { "tokens-per-gpu", NULL, "tokens_per_s_per_gpu", "tokens_per_s_per_gpu", "tokens/s/GPU", token_of, -1 },
+  { "memory", NULL, "peak_memory_bytes", "peak_memory_gib", "memory, GiB", memory_of, 1 / GIB, TRUE },
+  { "gpu-hours", NULL, "gpu_hours_per_step", "gpu_hours_per_step", "GPU-hours/step", hours_of, 1 },
+  { "money", "cost", "usd_per_step", "usd_per_step", "USD/step", money_of, 1 },
+  { "energy", "carbon", "joules_per_step", "kwh_per_step", "kWh/step", energy_of, 1 / 3.6e6 },
   { .name = NULL },
 };
 

@@ -19,6 +19,7 @@ typedef struct {
   const char *name;  /* as on the command line, */
   const char *word;  /* and as people who pay for a training say it; NULL = likewise */
   const char *key;   /* in JSON, with the unit */
+  const char *quantity; /* likewise, of what people see */
   const char *title; /* for people, with the unit */
   double (*value)(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes); /* less is better */
   double shown;      /* what people see is the value times this; negative: this over the value */
