@@ -225,10 +225,10 @@ START_TEST(torchtitan_batch_and_stages)
   c.plan.wide = (WideBlocks) { 1, 2 };
   has(&c, "torchtitan", "filter_fqns = [\"output\", \"layers.0.\", \"layers.30.\", \"layers.31.\"]\n");
   test_text(lost(&c, "deepspeed"),
-            "num_layers_at_start_in_bf16: 1: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n"
-            "num_layers_at_end_in_bf16: 2: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n"
             "precision: fp8: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, written as bf16\n"
-            "fp8_recipe: tensorwise: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n");
+            "fp8_recipe: tensorwise: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n"
+            "num_layers_at_start_in_bf16: 1: expected nothing: precision bf16 has no narrower products, left out\n"
+            "num_layers_at_end_in_bf16: 2: expected nothing: precision bf16 has no narrower products, left out\n");
   case_clear(&c);
   c = case_new("llama-3.1-8b", "hgx-b200", 8);
   c.plan.zero = 3;

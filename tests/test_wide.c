@@ -250,11 +250,11 @@ START_TEST(plans_that_cannot_have_them)
   planned_init(&f, fixture_llama(BLOCKS, 1024, 16, 8, 1024, 1024), fixture_cluster("dgx-h100", 8), "megatron-core");
   planned_spread(&f, 1);
   f.plan.wide.start = 2;
-  planned_refuse(&f, RULE_PRECISION, "plan: num_layers_at_start_in_bf16: expected 0 under precision bf16, of which all "
-                 "layers are");
+  planned_refuse(&f, RULE_PRECISION, "plan: num_layers_at_start_in_bf16: 2: expected nothing: precision bf16 has no "
+                 "narrower products");
   f.plan.wide = (WideBlocks) { 0, 1 };
-  planned_refuse(&f, RULE_PRECISION, "plan: num_layers_at_end_in_bf16: expected 0 under precision bf16, of which all "
-                 "layers are");
+  planned_refuse(&f, RULE_PRECISION, "plan: num_layers_at_end_in_bf16: 1: expected nothing: precision bf16 has no "
+                 "narrower products");
   plan_set_format(&f.plan, DTYPE_FP8);
   planned_accept(&f);
   f.plan.wide = (WideBlocks) { 5, 4 };

@@ -173,11 +173,27 @@ static gboolean read_precision(Planning *p, const PlanOptions *o, GError **error
   return !only;
 }
 
+/* Blocks in 16 bits that are held and that no plan of the format can have. */
+static gboolean check_wide(const Planning *p, const char *precision, GError **error)
+{
+  const int *held = p->fixed.value;
+  g_autoptr(GError) why = NULL;
+  Plan with = p->base;
+
+  with.wide = (WideBlocks) { MAX(held[KEY_WIDE_START], 0), MAX(held[KEY_WIDE_END], 0) };
+  if (plan_check_wide(&with, p->model, p->cluster, &why))
+    return TRUE;
+  g_autofree char *rule = explain_rule(why->message);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fix%s%s: %s", precision ? " with --precision " : "",
+              precision ? precision : "", rule);
+  return FALSE;
+}
+
 /* What all plans of the search have in common. */
 static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
 {
   p->base = plan_default(p->model, p->framework);
-  if (!read_precision(p, o, error) || !read_adapter(p, o, error))
+  if (!read_precision(p, o, error) || !check_wide(p, o->precision, error) || !read_adapter(p, o, error))
     return FALSE;
   plan_settle_attention(&p->base, p->model, p->cluster);
   p->base.gpus = p->cluster->devices;

@@ -18,7 +18,9 @@ gboolean check_engine(const Subject *subject, int from, int to, GError **error);
 gboolean check_process(const Subject *subject, GError **error);
 gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_optimizer(const Subject *subject, GError **error); /* check_optimizer.c */
-gboolean check_precision(const Subject *subject, GError **error); /* likewise */
+gboolean check_precision(const Subject *subject, GError **error); /* likewise; of the formats, then of blocks in 16 bits */
+gboolean check_formats(const Subject *subject, GError **error);
+gboolean check_wide(const Subject *subject, GError **error);
 gboolean check_offload(const Subject *subject, GError **error);
 
 /* What a rank's blocks that go to the host keep there in a micro-batch, bytes: about LayerWork.saved_bytes of the floor above. */

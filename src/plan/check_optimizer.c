@@ -1,5 +1,6 @@
 /* Which optimizers and which formats of products, states and reductions a plan may have. */
 #include "plan/check.h"
+#include "plan/excludes.h"
 #include "plan/keys.h"
 
 /* Formats that each state may have. */
@@ -126,25 +127,52 @@ static gboolean check_recipe(const Subject *s, GError **error)
   return TRUE;
 }
 
-/* Blocks whose products stay in 16 bits. */
-static gboolean check_wide(const Subject *s, GError **error)
+gboolean check_wide(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
   const char *key = plan_key_of(p->wide.start ? KEY_WIDE_START : KEY_WIDE_END)->field.key;
+  int blocks = p->wide.start ? p->wide.start : p->wide.end;
 
   if (!wide_any(&p->wide))
     return TRUE;
   if (!plan_narrow(p))
-    return broken(error, "%s: expected 0 under precision %s, of which all layers are", key, dtype_names[plan_format(p)]);
+    return broken(error, "%s: %d: expected nothing: precision %s has no narrower products", key, blocks,
+                  dtype_names[plan_format(p)]);
   if (s->model->encoder_blocks > 0)
-    return broken(error, "%s: expected 0 of an encoder-decoder", key);
+    return broken(error, "%s: %d: expected 0 of an encoder-decoder", key, blocks);
   if (p->wide.start + p->wide.end > s->model->blocks)
     return broken(error, "num_layers_at_start_in_bf16: %d, num_layers_at_end_in_bf16: %d: expected at most the model's %d "
                   "together", p->wide.start, p->wide.end, s->model->blocks);
   return check_engine(s, CHOICE_WIDE_START, CHOICE_WIDE_END + 1, error);
 }
 
-gboolean check_precision(const Subject *s, GError **error)
+/* Scales that the framework has no blocks in 16 bits beside. */
+static gboolean check_wide_recipe(const Subject *s, GError **error)
+{
+  const guint64 of_recipe = 1ull << FEATURE_WIDE_BLOCKS | 1ull << FEATURE_DELAYED_SCALING;
+  const Plan *p = s->plan;
+  const Framework *f = p->framework;
+
+  for (guint i = 0; i < f->excludes->len; i++) {
+    const Exclusion *e = &g_array_index(f->excludes, Exclusion, i);
+    if (e->features != of_recipe || !plan_has_all(p, s->model, s->cluster, e))
+      continue;
+    g_autofree char *others = fp8_recipes_text(f->fp8_recipes & ~(1u << plan_recipe(p)));
+    return broken(error, "%s: %d: expected fp8_recipe %s, it is %s: %s",
+                  plan_key_of(p->wide.start ? KEY_WIDE_START : KEY_WIDE_END)->field.key,
+                  p->wide.start ? p->wide.start : p->wide.end, others, fp8_recipe_names[plan_recipe(p)], e->reason);
+  }
+  return TRUE;
+}
+
+gboolean plan_check_wide(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
+{
+  const Subject s = { plan, model, cluster };
+
+  return check_wide(&s, error) && check_wide_recipe(&s, error);
+}
+
+gboolean check_formats(const Subject *s, GError **error)
 {
   DType dtype = plan_format(s->plan);
 
@@ -153,5 +181,10 @@ gboolean check_precision(const Subject *s, GError **error)
     if (device->peak_flops_per_s[dtype] <= 0)
       return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype], device->name);
   }
-  return check_recipe(s, error) && check_wide(s, error);
+  return check_recipe(s, error);
+}
+
+gboolean check_precision(const Subject *s, GError **error)
+{
+  return check_formats(s, error) && check_wide(s, error);
 }

@@ -23,6 +23,9 @@ PlanKeyId feature_key(Feature feature);
  * each framework has its own of. */
 gboolean plan_drop(Plan *plan, Feature feature);
 
+/* Whether its framework and format can have the plan's blocks in 16 bits, whatever its degrees; the error is a rule's. */
+gboolean plan_check_wide(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
 /* Has a plan that is to be searched from take the kernel that its framework runs in its format on the cluster. */
 void plan_settle_attention(Plan *plan, const Model *model, const Cluster *cluster);
 

@@ -1,6 +1,7 @@
 #include "plan/nearest.h"
 
 #include "base/error.h"
+#include "plan/check.h"
 #include "plan/excludes.h"
 #include "plan/keys.h"
 
@@ -229,17 +230,12 @@ static void without_choices(Plan *p, const Framework *own)
   }
 }
 
-/* Whether a choice of blocks in 16 bits was left that it lacks. */
-static gboolean leave_wide(Plan *p, const Framework *own)
+/* Those that it lacks; where all products are in 16 bits, all. */
+static void leave_wide(Plan *p, const Framework *own)
 {
-  gboolean left = FALSE;
-
   for (int choice = CHOICE_WIDE_START; choice <= CHOICE_WIDE_END; choice++)
-    if (plan_takes(p, choice) && !(own->choices >> choice & 1)) {
+    if (plan_takes(p, choice) && !(plan_narrow(p) && own->choices >> choice & 1))
       plan_leave(p, choice);
-      left = TRUE;
-    }
-  return left;
 }
 
 static void other_precision(Plan *p, const Framework *own)
@@ -250,10 +246,7 @@ static void other_precision(Plan *p, const Framework *own)
     p->param_gather = GATHER_USUAL;
     return;
   }
-  if (leave_wide(p, own))
-    return;
   p->param_gather = GATHER_USUAL;
-  p->wide = casts ? p->wide : (WideBlocks) { 0 };
   p->fp8_recipe = casts ? own->fp8 : FP8_NONE;
   p->products = casts ? PRODUCTS_FP8 : PRODUCTS_PLAIN;
 }
@@ -420,7 +413,9 @@ static gboolean mend_rule(const Way *w, char **reason, gboolean *done, GError **
   *done = rule == RULE_NONE;
   if (*done)
     return TRUE;
-  if (!mend_broken(w->plan, w->own, rule))
+  if (rule == RULE_PRECISION && check_formats(&(Subject) { &under, w->model, w->cluster }, NULL))
+    leave_wide(w->plan, w->own);
+  else if (!mend_broken(w->plan, w->own, rule))
     return refuse_rule(w, rule, why->message + strlen("plan: "), error);
   *reason = g_strdup(strstr(why->message, "expected"));
   return TRUE;

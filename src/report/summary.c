@@ -109,9 +109,12 @@ static char *format_text(const PassLayout *p)
 
   if (p->formats.recipe)
     g_string_append_printf(text, " (%s", fp8_recipe_names[p->formats.recipe]);
+  if (p->wide.start > 0)
+    g_string_append_printf(text, "; the first %d", p->wide.start);
+  if (p->wide.end > 0)
+    g_string_append_printf(text, "%s the last %d", p->wide.start > 0 ? " and" : ";", p->wide.end);
   if (wide_any(&p->wide))
-    g_string_append_printf(text, "; the first %d and the last %d blocks in %s", p->wide.start, p->wide.end,
-                           dtype_names[p->formats.precision]);
+    g_string_append_printf(text, " blocks in %s", dtype_names[p->formats.precision]);
   g_string_append(text, p->formats.recipe ? ")" : "");
   return g_string_free(text, FALSE);
 }
