@@ -197,23 +197,37 @@ static void put_recipe(ConfigReading *r, JsonWriter *w)
     json_put_bool(w, "fp8_param_gather", FALSE);
 }
 
+static char **filters_of(const char *list)
+{
+  return g_strsplit_set(list, "[]\"', \n", -1);
+}
+
 /* Whether products of a block are left out: all their names start with its own, of which a filter is a part. */
-static gboolean leaves_out(const char *filters, int block)
+static gboolean leaves_out(char **filters, int block)
 {
   g_autofree char *name = g_strdup_printf("layers.%d.", block);
-  g_auto(GStrv) parts = g_strsplit_set(filters, "[]\"', \n", -1);
   gboolean any = FALSE;
 
-  for (int i = 0; parts[i] && !any; i++)
-    any = *parts[i] && strstr(name, parts[i]);
+  for (int i = 0; filters[i] && !any; i++)
+    any = *filters[i] && strstr(name, filters[i]);
   return any;
+}
+
+/* Filters of parts of blocks are said: all but those of whole blocks, and of what is in 16 bits by itself. */
+static void say_parts(ConfigReading *r, const char *key, char **filters)
+{
+  static const char whole[] = "^(layers\\.?\\d*\\.?|output|lm_head|.*embed.*|.*norm|.*router\\.gate|router|auto_filter_small_kn|)$";
+
+  for (int i = 0; filters[i]; i++)
+    if (!g_regex_match_simple(whole, filters[i], 0, 0))
+      launch_assume(&r->to, "%s: %s: names parts of blocks: simulated as cast", key, filters[i]);
 }
 
 /* Blocks at either end that the converter's section leaves in 16 bits. */
 static void put_wide(ConfigReading *r, const char *section, int blocks, JsonWriter *w)
 {
   g_autofree char *key = g_strconcat(section, ".filter_fqns", NULL);
-  const char *filters = settings_text(r->from, key);
+  g_auto(GStrv) filters = filters_of(settings_text(r->from, key));
   int start = 0, end = 0, all = 0;
 
   for (int i = 0; i < blocks; i++)
@@ -228,6 +242,7 @@ static void put_wide(ConfigReading *r, const char *section, int blocks, JsonWrit
     json_put_int(w, "num_layers_at_end_in_bf16", end);
   if (all > start + end)
     launch_assume(&r->to, "%s: %d layers of it are neither first nor last: simulated as cast", key, all - start - end);
+  say_parts(r, key, filters);
 }
 
 static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)

@@ -143,19 +143,47 @@ static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.lin
                                         { "MXFP8LinearConverter", "quantize.linear.mx" },
                                         { "NVFP4LinearConverter", "quantize.linear.nvfp4" } };
 
-/* What the call of a converter leaves out, and that what it is told to take is not read where that may be a part of the
- * blocks: names of some, or what a function gives. */
+/* The kind whose call an argument stands in. */
+static gsize kind_around(const char *converters, const char *argument)
+{
+  const char *last = NULL;
+  gsize kind = 0;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++) {
+    const char *call = g_strrstr_len(converters, argument - converters, kinds[i][0]);
+    if (call && (!last || call > last)) {
+      last = call;
+      kind = i;
+    }
+  }
+  return kind;
+}
+
+/* A list of nothing but words in quotes; NULL: it is another expression. */
+static char *literal_list(const char *text)
+{
+  g_autoptr(GRegex) list = g_regex_new("^\\[\\s*(?:(?:\"[^\"]*\"|'[^']*')\\s*(?:,\\s*|(?=\\])))*\\](?=\\s*[,)])", 0, 0, NULL);
+  g_autoptr(GMatchInfo) match = NULL;
+
+  return g_regex_match(list, text, 0, &match) ? g_match_info_fetch(match, 0) : NULL;
+}
+
+/* What the call of each converter leaves out, where it is written there; and that what it is told to take is not read where
+ * that may be a part of the blocks: names of some, or what a function gives. */
 static void take_filters(ConfigReading *r, const char *converters, Settings *out)
 {
-  static const char out_of[] = "filter_fqns=", only[] = "fqns=";
-  const char *left = strstr(converters, out_of), *taken = left ? NULL : strstr(converters, only);
-  const char *list = left ? left + strlen(out_of) : taken ? taken + strlen(only) : "[";
-  g_autofree char *names = g_strndup(list, strcspn(list, "]"));
+  static const char filter[] = "filter_", only[] = "fqns=";
 
-  if (left)
-    add_setting(out, "quantize.linear.float8.filter_fqns", g_strdup(names));
-  else if (*list != '[' || strstr(names, "layers."))
-    launch_assume(&r->to, "model_spec: converters: fqns: simulated as if products of all blocks were cast");
+  for (const char *at = strstr(converters, only); at; at = strstr(at + 1, only)) {
+    gboolean left = at - converters >= (gssize)strlen(filter) && g_str_has_prefix(at - strlen(filter), filter);
+    const char *kind = kinds[kind_around(converters, at)][1];
+    g_autofree char *names = literal_list(at + strlen(only)), *path = g_strconcat(kind, ".filter_fqns", NULL);
+    if (left && names && !strstr(kind, "nvfp4"))
+      add_setting(out, path, g_steal_pointer(&names));
+    else if (left || !names || strstr(names, "layers."))
+      launch_assume(&r->to, "model_spec: converters: %sfqns: simulated as if products of all blocks were cast",
+                    left ? filter : "");
+  }
 }
 
 /* Names that TOML has for what Python calls. */
