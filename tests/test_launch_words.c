@@ -89,12 +89,14 @@ START_TEST(layers_of_kinds)
   };
   static const char *const bad[][2] = {
     { "--window-size 7,0 --window-attn-skip-freq '([0]+[1])*6'", "x.sh: --window-attn-skip-freq: ([0]+[1])*6: expected a "
-      "number, or a list where every n-th layer is 0" },
-    { "--window-size 7,0 --window-attn-skip-freq '[1,0]'", "x.sh: --window-attn-skip-freq: [1,0]: expected a number, or a "
+      "number above 0, or a list where every n-th layer is 0" },
+    { "--window-size 7,0 --window-attn-skip-freq 0", "x.sh: --window-attn-skip-freq: 0: expected a number above 0, or a list "
+      "where every n-th layer is 0" },
+    { "--window-size 7,0 --window-attn-skip-freq '[1,0]'", "x.sh: --window-attn-skip-freq: [1,0]: expected a number "
+      "above 0, or a list where every n-th layer is 0" },
+    { GDN, "x.sh: --linear-attention-freq: missing: expected a number above 0, or a list where every n-th layer is 0" },
+    { GDN "--linear-attention-freq '[1]*12'", "x.sh: --linear-attention-freq: [1]*12: expected a number above 0, or a "
       "list where every n-th layer is 0" },
-    { GDN, "x.sh: --linear-attention-freq: missing: expected a number, or a list where every n-th layer is 0" },
-    { GDN "--linear-attention-freq '[1]*12'", "x.sh: --linear-attention-freq: [1]*12: expected a number, or a list where "
-      "every n-th layer is 0" },
     { "--experimental-attention-variant gdn2", "x.sh: --experimental-attention-variant: gdn2: expected dsa, gdn or "
       "gated_delta_net" },
   };

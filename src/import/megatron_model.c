@@ -165,7 +165,7 @@ static void put_attention(Reading *r, JsonWriter *w)
     return;
   int every = *skip ? pattern_every(skip, megatron_layers(r)) : 0;
   if (every < 0)
-    launch_fail(&r->to, "--window-attn-skip-freq: %s: expected a number, or a list where every n-th layer is 0", skip);
+    launch_fail(&r->to, "--window-attn-skip-freq: %s: expected a number above 0, or a list where every n-th layer is 0", skip);
   json_put_int(w, "window", g_ascii_strtoll(window + strspn(window, "([ "), NULL, 10) + 1);
   put_positive(w, "sliding_window_pattern", every, TRUE);
 }
@@ -183,7 +183,7 @@ static void put_linear(Reading *r, JsonWriter *w)
   }
   int every = pattern_every(freq, megatron_layers(r));
   if (every < 1) {
-    launch_fail(&r->to, "--linear-attention-freq: %s: expected a number, or a list where every n-th layer is 0",
+    launch_fail(&r->to, "--linear-attention-freq: %s: expected a number above 0, or a list where every n-th layer is 0",
                 *freq ? freq : "missing");
     return;
   }
