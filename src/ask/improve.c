@@ -1,5 +1,6 @@
 #include "ask/improve.h"
 
+#include "ask/notes.h"
 #include "base/units.h"
 #include "report/answer.h"
 
@@ -111,9 +112,11 @@ static void append_own(const Improvement *m, GString *text)
     return;
   }
   const Result r = result_own(m);
-  g_autofree char *summary = report_summary(&r);
+  g_autofree char *summary = report_summary(&r), *excluded = note_excluded(m->model, m->cluster, m->plan);
   g_string_append(text, summary);
   append_measured(m, text);
+  if (excluded)
+    g_string_append_printf(text, "note      %s\n", excluded);
 }
 
 static void append_near(const Improvement *m, GString *text)
@@ -213,7 +216,13 @@ void improvement_write(const Improvement *m, JsonWriter *w)
     plan_write(m->plan, w, "plan");
   } else {
     const Result r = result_own(m);
+    g_autofree char *excluded = note_excluded(m->model, m->cluster, m->plan);
     result_write(&r, NULL, w, "own");
+    if (excluded) {
+      json_open(w, "notes", '[');
+      json_put_string(w, NULL, excluded);
+      json_close(w, ']');
+    }
   }
   answer_write(alone, w, "changes");
   answer_write(few, w, "few_changes");
