@@ -229,6 +229,11 @@ START_TEST(torchtitan_batch_and_stages)
             "fp8_recipe: tensorwise: expected bf16, fp16 or fp32, deepspeed has no fp8 recipe, left out\n"
             "num_layers_at_start_in_bf16: 1: expected nothing: precision bf16 has no narrower products, left out\n"
             "num_layers_at_end_in_bf16: 2: expected nothing: precision bf16 has no narrower products, left out\n");
+  c.plan.wide.start = 0;
+  g_autofree char *to_nanotron = lost(&c, "nanotron");
+  ck_assert_ptr_nonnull(strstr(to_nanotron, "precision: fp8: expected bf16, fp16 or fp32, nanotron"));
+  ck_assert_ptr_nonnull(strstr(to_nanotron, "num_layers_at_end_in_bf16: 2: expected nothing: precision bf16 has no narrower "
+                                            "products, left out\n"));
   case_clear(&c);
   c = case_new("llama-3.1-8b", "hgx-b200", 8);
   c.plan.zero = 3;
