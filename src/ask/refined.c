@@ -30,8 +30,8 @@ char *refined_text(const Polished *p, const Result *best)
   }
   g_string_append(s, steps);
   if (p->gained_s > 0)
-    g_string_append_printf(s, "The step falls from %.5g s to %.5g s, by %.2f %%, at a peak of %s.", before, p->metrics.iteration_s,
-                           100 * p->gained_s / before, peak);
+    g_string_append_printf(s, "The step falls from %.5g s to %.5g s, by %.2f %%, at a peak of %s.", before,
+                           p->metrics.iteration_s, 100 * p->gained_s / before, peak);
   else
     g_string_append(s, "None of them gains.");
   if (p->halted)

@@ -14,7 +14,8 @@
  *   agrees        the best plan by the rule is within 5 % of the best of all, less than
  *                 the simulator's own error (docs/accuracy.md); so are those "on par"
  * Each recipe is searched like the answer itself, with degrees fixed, and of plans
- * that tie (options.tie) the most robust is taken: it is the best plan with this strategy. To add a rule: a line of the table.
+ * that tie (options.tie) the most robust is taken: it is the best plan with this
+ * strategy. To add a rule: a line of the table.
  */
 #ifndef TDP_ASK_STRATEGY_H
 #define TDP_ASK_STRATEGY_H

@@ -77,7 +77,8 @@ static void set_matmul(const GArray *points, MachineFit *fit)
 
 static Device device_of(const MachineFit *fit)
 {
-  Device device = { .memory_bytes_per_s = fit->copy_bytes_per_s, .sms = fit->head.units, .sustained_fraction = 1, .kernels = fit->kernels };
+  Device device = { .memory_bytes_per_s = fit->copy_bytes_per_s, .sms = fit->head.units,
+                    .sustained_fraction = 1, .kernels = fit->kernels };
 
   device.peak_flops_per_s[fit->head.precision] = fit->peak_flops_per_s;
   return device;
@@ -127,7 +128,8 @@ static void set_attention(const GArray *points, MachineFit *fit)
     const MachinePoint *p = point_at(points, i);
     if (p->kind != POINT_ATTENTION || p->busy > 1)
       continue;
-    AttentionRow row = { .work = work_of(p, fit->head.precision), .seconds = MAX(p->seconds, kernels->attention_launch_s * 1.01) };
+    AttentionRow row = { .work = work_of(p, fit->head.precision),
+                         .seconds = MAX(p->seconds, kernels->attention_launch_s * 1.01) };
     g_array_append_val(rows, row);
     add_length(curve_of(kernels, p), p->n);
   }

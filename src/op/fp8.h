@@ -2,9 +2,9 @@
  * Products of 8- and 4-bit formats: what casting to them costs and holds.
  *
  * Of a plan in fp8 or fp4 the products of blocks with divided weights, and those down to and up from latents, run in it,
- * forward and both backward ones, but in blocks that see the passes widened (pass_layout_widen); the router, embedding, output layer and everything else stay in 16 bits, their weights
- * among them (attention's core but where the layout says so), master weights and optimizer states in 32. A framework's
- * recipe says how scales are found:
+ * forward and both backward ones, but in blocks that see the passes widened (pass_layout_widen); the router, embedding,
+ * output layer and everything else stay in 16 bits, their weights among them (attention's core but where the layout says
+ * so), master weights and optimizer states in 32. A framework's recipe says how scales are found:
  *
  * delayed     from the largest values of earlier steps: norms write fp8 as they
  *             go, in one layout or both (Transformer Engine); what activations make, and experts' rows,

@@ -45,7 +45,8 @@ typedef struct {
 
 void page_points(Page *page, const char *heading, const char *says, const PagePoint *points, int n);
 
-/* An answer: what it says, a picture of the columns that it draws (answer_draw), if there are any and several rows, and its table. */
+/* An answer: what it says, a picture of the columns that it draws (answer_draw), if there are any and several rows, and
+ * its table. */
 void page_asked(Page *page, const Answer *answer);
 
 /* What reports of a plan have in common: speed, time and memory of a step in figures; the step in pictures with why it

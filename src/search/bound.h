@@ -78,8 +78,8 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
 
 /*
  * The same as bound_time(), closer where stages stand in a loop and backwards are whole: one sweep over every rank's
- * order of passes, each of which starts once its rank is free and what the neighbouring stage sends has arrived. 0 where the order or
- * what is sent depends on more. Tests find it a few hundred-thousandths below the simulation where the gradients go
+ * order of passes, each of which starts once its rank is free and what the neighbouring stage sends has arrived. 0 where
+ * the order or what is sent depends on more. Tests find it a few hundred-thousandths below the simulation where the gradients go
  * once a step.
  *
  * What data-parallel collectives add. Those of the step's start run one after the other from time 0, and pieces of a

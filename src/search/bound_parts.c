@@ -54,7 +54,8 @@ double sum_of_rank(const Bound *b, const double *sum, int rank)
   if (b->mixed)
     return of_rank_mixed(b, sum, rank);
   if (last > 1 && bound_alike(b))
-    return sum_of_stage_on(b, sum, bound_stage(b, rank, 0), 0) + (last - 1) * sum_of_stage_on(b, sum, bound_stage(b, rank, 1), 0) +
+    return sum_of_stage_on(b, sum, bound_stage(b, rank, 0), 0) +
+           (last - 1) * sum_of_stage_on(b, sum, bound_stage(b, rank, 1), 0) +
            sum_of_stage_on(b, sum, bound_stage(b, rank, last), 0);
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     total += sum_of_stage_on(b, sum, bound_stage(b, rank, chunk), 0);

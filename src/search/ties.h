@@ -18,8 +18,8 @@
 #define TIE_MEMORY_SAFE 0.8
 #define TIE_MEMORY_STEP 0.1
 
-/* Once all is settled: sets SearchResult.robust, the first of the group; of a search that was stopped, the best found or the first of
- * those that there was time for. Only where time is the objective, and the only one. */
+/* Once all is settled: sets SearchResult.robust, the first of the group; of a search that was stopped, the best found or
+ * the first of those that there was time for. Only where time is the objective, and the only one. */
 void search_ties(Search *s);
 
 #endif

@@ -15,8 +15,8 @@
  * its slowest computation as computation.
  *
  * What differs between ranks: `factor` times as long for computation of a
- * straggler, first in what it would stand still for its host (segment_behind); and where a group lies on nodes otherwise than the folded row's
- * (which is taken as spread as the worst), its own price. Tensor groups are
+ * straggler, first in what it would stand still for its host (segment_behind); and
+ * where a group lies on nodes otherwise than the folded row's (which is taken as spread as the worst), its own price. Tensor groups are
  * priced as in the folded row. Rows of an opportunistic program keep the order
  * that simulate() finds, whatever their ranks' times. Where ranks are alike the result is simulate()'s:
  * to the last bit where no pass runs beside a collective that slows it, within rounding (1e-12 of itself) where one

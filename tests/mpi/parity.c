@@ -23,6 +23,7 @@
 #include "sim/simulate.h"
 #include "../fixture.h"
 #include "backend.h"
+#include "held.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,8 +57,6 @@ static const struct { double capacity; ExpertDrop drop; gboolean padded; } drop_
 };
 static const char *const drop_labels[] = { "", ", capacity 1", ", capacity 1.25 by position", ", capacity 1 padded" };
 enum { DROPS = G_N_ELEMENTS(drop_list), GROUPS = 2 };
-enum { HELD_ACTIVATIONS, HELD_BUFFERS, HELD_ALL, HELD_KINDS };
-static const double held_tolerances[HELD_KINDS] = { 0.03, 0.2, 0.04 }; /* more than was ever measured */
 static const int values[FACTORS] = {
   MODELS, 3, 2, CONTEXTS, G_N_ELEMENTS(expert_list), G_N_ELEMENTS(dispatch_list), DROPS, 3, G_N_ELEMENTS(schedule_list),
   4, 2, 3, 2, G_N_ELEMENTS(software_list), 2, 1,
@@ -319,105 +318,6 @@ static gboolean host_exact(double host_bytes, const Suite *s, const Model *model
   return fabs(host_bytes - (plan->offload.optimizer ? 2 * states : 0)) < 0.5;
 }
 
-static double held(const Trace *trace, int row, const MemoryPoint *point, int kind)
-{
-  const double *throughout = trace->rows[row].static_bytes;
-  double buffers = point->buffers + throughout[PART_BUFFERS], all = point->activations + buffers;
-
-  for (int part = PART_WEIGHTS; part <= PART_OPTIMIZER; part++)
-    all += throughout[part];
-  return kind == HELD_ACTIVATIONS ? point->activations : kind == HELD_BUFFERS ? buffers : all;
-}
-
-static double most(const Trace *trace, int row, int kind)
-{
-  const TraceRow *r = &trace->rows[row];
-  double most = kind == HELD_BUFFERS ? r->most_buffers + r->static_bytes[PART_BUFFERS] : 0;
-
-  for (guint i = 0; i < trace->rows[row].points->len; i++)
-    most = fmax(most, held(trace, row, &g_array_index(trace->rows[row].points, MemoryPoint, i), kind));
-  return most;
-}
-
-/* The same where what ends and begins at one moment is never there at once. */
-static double least_most(const Trace *trace, int row, int kind)
-{
-  const GArray *points = trace->rows[row].points;
-  double most = 0;
-
-  for (guint i = 0; i < points->len; i++) {
-    const MemoryPoint *p = &g_array_index(points, MemoryPoint, i);
-    if (i + 1 == points->len || p[1].time > p->time)
-      most = fmax(most, held(trace, row, p, kind));
-  }
-  return most;
-}
-
-/* What runs beside passes takes no time, or on a row longer than any pass: a bit each of the kinds that do. */
-static const TaskKind beside_kinds[] = { TASK_REDUCE, TASK_SEND };
-enum { BESIDE_KINDS = G_N_ELEMENTS(beside_kinds), TIMINGS = 1 << BESIDE_KINDS };
-
-static void time_beside(Program *p, int row, int long_ones)
-{
-  for (guint i = 0; i < p->tasks->len; i++)
-    for (int k = 0; k < BESIDE_KINDS; k++) {
-      const Task *t = &g_array_index(p->tasks, Task, i);
-      Segment *s = &g_array_index(p->segments, Segment, t->segment);
-      if (t->kind != beside_kinds[k])
-        continue;
-      s->seconds = t->row == row && long_ones >> k & 1;
-      memset(&s->cost.use, 0, sizeof s->cost.use);
-    }
-}
-
-/* What is predicted if experts get as many rows as a row's got, with such times beside its passes, which run in the order
- * in which they are listed. */
-static Trace *predict(const Suite *s, const Model *model, const Plan *plan, int row, double load, int long_ones)
-{
-  Plan busy = *plan;
-
-  if (load > 0)
-    busy.expert_load = load;
-  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&busy), s->cluster);
-  g_autoptr(Program) program = program_new(model, LAYOUT(&busy), s->cluster, prices);
-  program->opportunistic = FALSE;
-  time_beside(program, row, long_ones);
-  return simulate(program);
-}
-
-/* 0 between the two that are predicted. */
-static double distance(double measured, double low, double high)
-{
-  return measured < low ? measured / low - 1 : measured > high ? measured / high - 1 : 0;
-}
-
-/* Experts' rows, over an even share, where a row was measured to hold most: of activations, several micro-batches' and
- * blocks'; of buffers, those of a pass of the busiest block. */
-static double load_of(const TraceRow *row, int kind)
-{
-  return kind == HELD_ACTIVATIONS ? row->held_load : kind == HELD_BUFFERS ? row->busiest_load : row->peak_load;
-}
-
-/* How far the most that any row holds is from what is predicted. Of gradients that are summed beside passes, and of
- * results that are sent, as many are held at once as the program lets be, or fewer: time decides. */
-static void held_errors(const Suite *s, const Model *model, const Plan *plan, const Trace *trace,
-                        double errors[HELD_KINDS])
-{
-  memset(errors, 0, HELD_KINDS * sizeof *errors);
-  for (int row = 0; row < trace->n_rows; row++)
-    for (int kind = 0; kind < HELD_KINDS; kind++) {
-      double low = INFINITY, high = 0;
-      for (int long_ones = 0; long_ones < TIMINGS; long_ones++) {
-        g_autoptr(Trace) predicted = predict(s, model, plan, row, load_of(&trace->rows[row], kind), long_ones);
-        low = fmin(low, least_most(predicted, row, kind));
-        high = fmax(high, most(predicted, row, kind));
-      }
-      double error = distance(most(trace, row, kind), low, high);
-      if (fabs(error) > fabs(errors[kind]))
-        errors[kind] = error;
-    }
-}
-
 /* Whether each task moved what the program says, and as many blocks were made again. */
 static gboolean moved_exactly(const Suite *s, const ExecStep *step)
 {
@@ -491,16 +391,6 @@ static const char *dispatch_label(const Plan *plan)
   return plan_experts_apart(plan) && plan->dispatch == DISPATCH_GATHER ? ", tokens gathered" : "";
 }
 
-/* What is held, of plans that say what this executor keeps. */
-static gboolean far_from_predicted(const Plan *plan, const double errors[HELD_KINDS])
-{
-  gboolean far = FALSE;
-
-  for (int kind = 0; kind < HELD_KINDS; kind++)
-    far |= fabs(errors[kind]) > held_tolerances[kind];
-  return far && g_str_equal(plan->framework->name, "tdp-run");
-}
-
 static void print_found(const Suite *s, double worst, gboolean ordered, gboolean exact, gboolean moved,
                         const double errors[HELD_KINDS])
 {
@@ -531,7 +421,7 @@ static void check_plan(Suite *s, const Choice *c)
   gboolean moved = moved_exactly(s, &steps[s->steps - 1]);
   double errors[HELD_KINDS];
 
-  held_errors(s, model, &plan, trace, errors);
+  held_errors(s->cluster, model, &plan, trace, errors);
   s->beside[0] += count_beside(trace, program);
   s->beside[1] += count_beside(predicted, program);
   gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program));
