@@ -95,6 +95,7 @@ struct Exec {
   LossScaler scaler;
   int updates;             /* steps that were not skipped */
   double busiest_load;     /* of the step: of the block and micro-batch with most rows for this rank's experts */
+  ExpertVisits visits;     /* of blocks whose activations are held: whole numbers, so that sums are exact */
   int remade;              /* of the step: blocks whose activations were made again */
   BackendEvent *begin;
   BackendWithheld withheld; /* at the beginning */

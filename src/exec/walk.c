@@ -89,17 +89,35 @@ static void strike(Exec *x)
   }
 }
 
-static double held_load(const Exec *x)
+/* Of what a task may change: a pass its own layers, other tasks none. */
+static ExpertVisits visits_of(const Exec *x, int task)
 {
-  const ScheduleShape *shape = &x->layout->pipeline.shape;
+  const Task *t = exec_task(x, task);
   ExpertVisits held = { 0 };
 
-  for (int c = 0; c < shape->chunks && x->busiest_load > 0; c++)
-    for (int m = 0; m < shape->micro; m++)
-      for (int i = 0; i < x->chunks[c].end_layer - x->chunks[c].first_layer; i++)
-        if (model_layer(x->model, x->chunks[c].first_layer + i)->kind == LAYER_BLOCK)
-          layer_visits(&x->chunks[c].micro[m].layers[i], &held);
-  return held.even > 0 ? held.rows / held.even : 0;
+  if (t->kind != TASK_PASS || t->pass == PASS_LOGITS || t->pass == PASS_VOCAB)
+    return held;
+  const ChunkState *chunk = &x->chunks[t->chunk];
+  const Segment *s = exec_segment(x, task);
+  for (int layer = s->first_layer; layer < s->first_layer + s->n_layers; layer++)
+    if (model_layer(x->model, layer)->kind == LAYER_BLOCK)
+      layer_visits(&chunk->micro[t->micro].layers[layer - chunk->first_layer], &held);
+  return held;
+}
+
+static double held_load(const Exec *x)
+{
+  return x->visits.even > 0 ? x->visits.rows / x->visits.even : 0;
+}
+
+static void work(Exec *x, int task, BackendStream *s)
+{
+  ExpertVisits before = visits_of(x, task);
+
+  task_work[exec_task(x, task)->kind](x, task, s);
+  ExpertVisits after = visits_of(x, task);
+  x->visits.rows += after.rows - before.rows;
+  x->visits.even += after.even - before.even;
 }
 
 static void issue(Exec *x, int task, int lane)
@@ -118,7 +136,7 @@ static void issue(Exec *x, int task, int lane)
   memory_mark(&x->memory);
   run->load_before = held_load(x);
   x->b->event_record(x->b, run->start, s);
-  task_work[exec_task(x, task)->kind](x, task, s);
+  work(x, task, s);
   x->b->event_record(x->b, run->end, s);
   run->peak_activations = x->memory.peak_activations;
   run->peak_buffers = x->memory.peak_buffers;
@@ -190,6 +208,7 @@ static void start_step(Exec *x)
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].begun = x->incoming[row].allowed = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
+  g_assert(x->visits.even == 0 && x->visits.rows == 0); /* each pass was undone */
   x->busiest_load = 0;
   x->remade = 0;
   exposure_restart(&x->exposure);
