@@ -112,6 +112,31 @@ START_TEST(estimates_stand_beside)
 }
 END_TEST
 
+/* A number without a unit has the next one's, or the step's where both have none. */
+START_TEST(units_stand_where_they_differ)
+{
+  static const struct { double step, low, high; const char *text; } cases[] = {
+    { 130, 125, 147, "130 s (125 to 147)" },
+    { 1032, 993, 1182, "17.2 min (993 s to 19.7 min)" },
+    { 0.99, 0.95, 1.1, "990 ms (950 ms to 1.10 s)" },
+    { 1.01, 0.95, 1.1, "1.01 s (950 ms to 1.10 s)" },
+    { 0.9, 0.85, 0.95, "900 ms (850 to 950)" },
+    { 990, 960, 985, "990 s (960 to 985)" },
+    { 900, 1100, 1200, "900 s (18.3 to 20.0 min)" },
+  };
+  Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
+
+  r.result.accuracy = (const Accuracy *)&r; /* that there is one is all that is asked */
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    r.result.metrics.iteration_s = cases[i].step;
+    r.result.estimate.low_s = cases[i].low;
+    r.result.estimate.high_s = cases[i].high;
+    test_text(result_step_text(&r.result), cases[i].text);
+  }
+  run_clear(&r);
+}
+END_TEST
+
 START_TEST(json_has_every_stage)
 {
   static const char *const keys[] = {
@@ -467,7 +492,8 @@ START_TEST(csv_has_a_line_a_span)
 }
 END_TEST
 
-TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step, json_has_every_stage,
+TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step,
+          units_stand_where_they_differ, json_has_every_stage,
           what_is_too_large_does_not_fit, summary_names_what_matters, summary_says_where_time_goes,
           timeline_is_the_figure_of_the_paper, further_chunks_are_small, pairs_are_one_box, explanation_by_hand,
           all_of_the_step_is_named, timeline_keeps_to_its_columns, colors_change_no_letter,

@@ -28,32 +28,40 @@ void result_estimate(Result *r, const Accuracy *accuracy)
     r->estimate = accuracy_estimate(accuracy, r->model, &r->layout, r->cluster, &r->metrics);
 }
 
-/* Drops the unit of a number where another text ends in it. */
-static void drop_unit(char *text, const char *other)
+/* Drops the unit of a number where another text ends in it; returns whether it does. */
+static gboolean drop_unit(char *text, const char *other)
 {
   char *unit = strrchr(text, ' ');
   const char *same = strrchr(other, ' ');
 
-  if (unit && same && g_str_equal(unit, same))
-    *unit = '\0';
+  if (!unit || !same || !g_str_equal(unit, same))
+    return FALSE;
+  *unit = '\0';
+  return TRUE;
+}
+
+/* Behind a step (NULL = alone), whose unit serves where it is that of both. */
+static char *interval_text(const Result *r, const char *step)
+{
+  g_autofree char *low = format_seconds(r->estimate.low_s), *high = format_seconds(r->estimate.high_s);
+
+  if (drop_unit(low, high) && step)
+    drop_unit(high, step);
+  return g_strdup_printf("%s to %s", low, high);
 }
 
 char *result_interval_text(const Result *r)
 {
-  g_autofree char *low = format_seconds(r->estimate.low_s), *high = format_seconds(r->estimate.high_s);
-
-  drop_unit(low, high);
-  return g_strdup_printf("%s to %s", low, high);
+  return interval_text(r, NULL);
 }
 
 char *result_step_text(const Result *r)
 {
   g_autofree char *step = format_seconds(r->metrics.iteration_s);
-  g_autofree char *interval = r->accuracy ? result_interval_text(r) : NULL;
+  g_autofree char *interval = r->accuracy ? interval_text(r, step) : NULL;
 
   if (!interval)
     return g_steal_pointer(&step);
-  drop_unit(interval, step);
   return g_strdup_printf("%s (%s)", step, interval);
 }
 
