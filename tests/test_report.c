@@ -246,6 +246,10 @@ START_TEST(summary_says_where_time_goes)
                                 "  data parallel          0 s   0.0 %  + 4.00 s hidden\n"
                                 "  offload                0 s   0.0 %  + 5.00 s hidden\n"
                                 "  idle                1.00 s   1.0 %\n\n"), "%s", summary);
+  r.result.slow_ranks = TRUE;
+  g_autofree char *slow = report_summary(&r.result);
+  ck_assert_ptr_nonnull(strstr(slow, "    slowed          7.00 s   7.0 %\n"));
+  ck_assert_ptr_null(strstr(slow, "by others"));
   *p = (StepParts) { .known = FALSE };
   g_autofree char *unknown = report_summary(&r.result);
   ck_assert_msg(strstr(unknown, "part)\n"

@@ -193,6 +193,7 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (!s->trace)
     return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
+  s->result.slow_ranks = s->run && o->engine.stragglers;
   if (!result_check(&s->result, error))
     return FALSE;
   result_estimate(&s->result, s->accuracy);

@@ -25,6 +25,7 @@ typedef struct {
   Layout layout;
   Metrics metrics;
   StepParts parts;                 /* of the critical stage */
+  gboolean slow_ranks;             /* some are slow of themselves, which is with COMPUTE_SLOWED */
   double tokens;                   /* of a step */
   double tokens_per_s, tokens_per_s_per_gpu;
   double model_flops_per_s_per_gpu;    /* without recomputation */

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#define ROUNDING 1e-12 /* of a total: what subtractions leave of nothing */
-
 #define NEGLIGIBLE 0.01  /* of the step: parts and hidden time that are not shown */
 #define NO_SHARE 0.0005  /* nor what is shown as 0.0 % of it */
 
@@ -190,7 +188,7 @@ static void add_time(Table *table, const char *name, double seconds, double step
   table_add(table, "%.1f %%", step_s > 0 ? 100 * seconds / step_s : 0);
 }
 
-static void add_parts(Table *table, const StepParts *p, double step_s)
+static void add_parts(Table *table, const Result *r)
 {
   static const char *const names[COMPUTE_COUNT] = {
     [COMPUTE_PRODUCTS] = "  products",          [COMPUTE_ATTENTION] = "  attention",
@@ -199,10 +197,13 @@ static void add_parts(Table *table, const StepParts *p, double step_s)
     [COMPUTE_SLOWEST] = "  slowest device",     [COMPUTE_HOST] = "  waits for host",
   };
 
+  const StepParts *p = &r->parts;
+  double step_s = r->metrics.iteration_s;
+
   for (int i = 0; i < COMPUTE_COUNT; i++) {
     if (p->compute_s[i] < NEGLIGIBLE * step_s)
       continue;
-    add_time(table, names[i], p->compute_s[i], step_s);
+    add_time(table, i == COMPUTE_SLOWED && r->slow_ranks ? "  slowed" : names[i], p->compute_s[i], step_s);
     if (i < (int)G_N_ELEMENTS(p->peak_s))
       table_add(table, "at %.0f %% of the peak", 100 * p->peak_s[i] / p->compute_s[i]);
     else
@@ -232,7 +233,7 @@ Table *time_table(const Result *r)
   Table *table = table_new("<|||<");
 
   add_exposed(table, "compute", m->compute_s, 0, step_s);
-  add_parts(table, &r->parts, step_s);
+  add_parts(table, r);
   add_exposed(table, "tensor parallel", m->tensor_comm_s, hidden_s[HIDDEN_TENSOR], step_s);
   add_exposed(table, "context parallel", m->context_comm_s, hidden_s[HIDDEN_CONTEXT], step_s);
   add_exposed(table, "expert parallel", m->expert_comm_s, hidden_s[HIDDEN_EXPERT], step_s);
@@ -258,7 +259,7 @@ Table *memory_table(const Result *r)
   Table *table = table_new("<||");
 
   for (int part = 0; part < PART_COUNT; part++)
-    if (fabs(m->memory[part]) > ROUNDING * all)
+    if (fabs(m->memory[part]) > REST_OF_NOTHING * all)
       add_memory(table, memory_part_names[part], m->memory[part], all);
   add_memory(table, "peak", m->peak_memory_bytes, all);
   return table;

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#define ROUNDING 1e-12 /* of all: what subtractions leave of nothing */
-
 /* A row's own spans by lane, in the order they ran; `next`: those before ended before the computation at hand. */
 typedef struct {
   GPtrArray *spans;
@@ -56,7 +54,7 @@ static void forget_rounding(StepParts *p)
   for (int i = 0; i < COMPUTE_COUNT; i++)
     sum += p->compute_s[i];
   for (int i = 0; i < COMPUTE_COUNT; i++)
-    p->compute_s[i] = fabs(p->compute_s[i]) > ROUNDING * sum ? p->compute_s[i] : 0;
+    p->compute_s[i] = fabs(p->compute_s[i]) > REST_OF_NOTHING * sum ? p->compute_s[i] : 0;
 }
 
 /* Of each segment; FALSE where one that the row runs describes nothing. */

@@ -8,6 +8,8 @@
 
 #include "program/program.h"
 
+#define REST_OF_NOTHING 1e-12 /* of a total: what subtractions of its parts leave where there is nothing */
+
 typedef struct {
   double start, end;
   double exposed_tensor_s; /* of a pass: time in it that only communicates, over whichever group */
@@ -92,8 +94,8 @@ typedef enum {
 
 /* What a row's passes are made of, of a predicted trace whose program describes them: parts of their computation, which
  * add up to Metrics.compute_s of the critical row; what ran longer than it was priced, for what ran beside it or for a
- * slowed rank, is with COMPUTE_SLOWED. And communication and copies that ran while the row computed: in passes, and on
- * its own lanes. */
+ * slowed rank, is with COMPUTE_SLOWED. And communication and copies that ran beside: in passes beside their computation;
+ * on its own lanes while passes, with what they expose, and the optimizer ran. */
 typedef struct {
   gboolean known;
   double compute_s[COMPUTE_COUNT];
