@@ -406,11 +406,9 @@ static void put_wide(Reading *r, gboolean narrow, JsonWriter *w)
   static const char *const keys[] = { "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16" };
   gboolean any = reading_flag(r, "first_last_layers_bf16") && narrow;
 
-  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
-    int blocks = reading_int(r, keys[i], 1);
-    if (any && blocks > 0)
-      json_put_int(w, keys[i], blocks);
-  }
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
+    if (reading_int(r, keys[i], 1) > 0 && any)
+      json_put_int(w, keys[i], reading_int(r, keys[i], 1));
 }
 
 static void put_formats(Reading *r, JsonWriter *w)
