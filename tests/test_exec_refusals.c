@@ -28,7 +28,7 @@ static void nothing(Plan *plan) { (void)plan; }
 
 static void expert_flex(Plan *plan)
 {
-  plan->ep = plan->dp = plan->gpus = 2;
+  plan->ep = plan->dp = plan->gpus = plan->global_batch = 2;
   plan->dispatch = DISPATCH_FLEX;
 }
 
