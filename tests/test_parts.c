@@ -1,6 +1,7 @@
 /* What computation is made of, and what communication hides behind it. */
 #include "main.h"
 #include "planned.h"
+#include "traced.h"
 
 #include "cost/slowest.h"
 #include "sim/simulate.h"
@@ -205,20 +206,13 @@ static void clear_passes(gpointer segment)
  * of communication of the former and 1 s of the latter. */
 static Trace *by_hand(void)
 {
-  Trace *t = g_new0(Trace, 1);
   Segment segment = { .seconds = 4, .compute_s = 3, .context_s = 0.75, .tensor_s = 3.5,
                       .passes = g_array_new(FALSE, FALSE, sizeof(LayerPass)) };
   const LayerPass pass = { .parts = { .seconds = { [COMPUTE_PRODUCTS] = 2, [COMPUTE_HOST] = 1 }, .context_s = 2.5 } };
 
   g_array_append_val(segment.passes, pass);
-  t->n_rows = 2;
-  t->rows = g_new0(TraceRow, 2);
-  for (int row = 0; row < 2; row++)
-    t->rows[row].points = g_array_new(FALSE, FALSE, sizeof(MemoryPoint));
-  t->spans = g_array_new(FALSE, FALSE, sizeof(Span));
-  t->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
+  Trace *t = traced(2, &segment);
   g_array_set_clear_func(t->segments, clear_passes);
-  g_array_append_val(t->segments, segment);
   return t;
 }
 

@@ -1,5 +1,5 @@
 #include "main.h"
-#include "trace/trace.h"
+#include "traced.h"
 
 /* A trace by hand: two rows, spans as given. */
 typedef struct {
@@ -11,16 +11,8 @@ typedef struct {
 
 static Trace *make(const Given *spans, int n, double step_s)
 {
-  Trace *t = g_new0(Trace, 1);
-  Segment segment = { .hardware_flops = 6 };
+  Trace *t = traced(2, &(Segment) { .hardware_flops = 6 });
 
-  t->n_rows = 2;
-  t->rows = g_new0(TraceRow, 2);
-  for (int row = 0; row < 2; row++)
-    t->rows[row].points = g_array_new(FALSE, FALSE, sizeof(MemoryPoint));
-  t->spans = g_array_new(FALSE, FALSE, sizeof(Span));
-  t->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
-  g_array_append_val(t->segments, segment);
   for (int i = 0; i < n; i++) {
     Span s = { .start = spans[i].start, .end = spans[i].end, .row = spans[i].row, .lane = spans[i].lane,
                .kind = spans[i].kind, .cause = spans[i].cause, .exposed_tensor_s = spans[i].exposed };
