@@ -411,6 +411,8 @@ void build_linear(Build *b, const Linear *l)
   b->work->gradient_bytes += made;
   b->work->deferred_bytes += (needed ? linear_saved(b, l) : 0) + (b->frozen ? 0 : made);
   add_matrices(b, l);
+  if (b->spec->kind != LAYER_HEAD)
+    build_placeholder(b, l->in, l->out, l->batch);
   if (l->bias)
     build_params(b, l->out * l->batch);
   if (b->frozen)

@@ -8,6 +8,10 @@
 #include "op/op.h"
 
 typedef struct {
+  double in, out;
+} MatrixShape;
+
+typedef struct {
   LayerWork *work;
   const Model *model;
   const LayerSpec *spec;
@@ -32,6 +36,8 @@ typedef struct {
   gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
   gboolean visits;   /* ops that are added work on rows that came to experts: Op.spare */
   gboolean counted;  /* the next forward op is Op.counted */
+  MatrixShape shapes[16]; /* that have a placeholder */
+  int n_shapes;
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;
 
@@ -68,6 +74,13 @@ static inline double build_activation_bytes(const Build *b)
 /* What a pass of tdp-run holds for a while, in place of all that was noted of it; behind all else of a layer
  * (scratch.c). */
 void build_scratch(Build *b);
+
+/* What stands for the weight gradient of a product, of `batch` matrices of this device. */
+void build_placeholder(Build *b, double in, double out, double batch);
+
+/* The same of the head, which is the framework's own product: beside the gradient of its logits, which has taken the
+ * place of what the loss kept, its gathered input and the gradient of that. */
+void build_head_placeholder(Build *b, double in, double vocab, double loss_bytes);
 
 /* A product with weights, with the collectives that its split asks for, and with its adapters. */
 void build_linear(Build *b, const Linear *linear);

@@ -10,6 +10,12 @@ static double token_bytes(const Build *b)
   return dtype_bytes[DTYPE_FP32] * (values + (values > 0 && b->passes->spread_vocabulary));
 }
 
+/* Of a logit or probability, from forward to backward. */
+static double loss_kept(const Build *b)
+{
+  return b->passes->framework->loss_in_place ? b->bytes : dtype_bytes[DTYPE_FP32];
+}
+
 /* The loss keeps probabilities in fp32. Bytes of a logit: Megatron's casts it to fp32 (6), looks for the largest (4),
  * subtracts that (8), takes exponentials (8), their sum (4) and divides by it (8); backward it scales (8) and casts
  * (6). A fused one reads and writes once each way. */
@@ -17,7 +23,7 @@ static void build_loss(Build *b, double logits)
 {
   const Framework *f = b->passes->framework;
   gboolean one = f->fused_loss;
-  double saved = f->loss_in_place ? b->bytes : dtype_bytes[DTYPE_FP32]; /* of a logit or probability */
+  double saved = loss_kept(b);
   gboolean divided = b->tp > 1 && !f->whole_vocabulary;
   double worst = divided && f->divided_loss_bytes > 0 ? f->divided_loss_bytes : f->loss_bytes;
 
@@ -112,6 +118,7 @@ void build_head(Build *b)
     build_scales(b, "logit scales", WIDE * b->tokens * vocab, vocab, 1);
   if (!b->passes->framework->whole_vocabulary) {
     build_loss(b, b->tokens * vocab);
+    build_head_placeholder(b, m->head_width ? m->head_width : b->hidden, vocab, loss_kept(b) * b->tokens * vocab);
     return;
   }
   build_forward_collective(b, "gather logits", COLLECTIVE_ALL_GATHER, b->tokens * vocab * b->tp * b->bytes);

@@ -26,11 +26,12 @@ static const char *const without_flash_names[] = { "unfused", "efficient", NULL 
 static const char *const placement_names[] = { "whole", "data", "folded", NULL };
 static const char *const capacity_names[] = { "none", "drop", "pad", NULL };
 static const char *const step_gradient_names[] = { "in_place", "copied", "flattened", NULL };
+static const char *const placeholder_names[] = { "none", "passing", "kept", NULL };
 static const char *const accumulation_names[] = { "none", "separate", "fused", NULL };
 
 typedef struct {
   Framework framework;
-  int engine, attention, without_flash, accumulation, step, splits, fp8, experts, capacity;
+  int engine, attention, without_flash, accumulation, placeholders, step, splits, fp8, experts, capacity;
   char *like;
   GChecksum *digest;
 } Parsed;
@@ -122,6 +123,7 @@ static const JsonField fields[] = {
   { "attention", JSON_ENUM, G_STRUCT_OFFSET(Parsed, attention), .names = attention_kernel_names },
   { "attention_without_flash", JSON_ENUM, G_STRUCT_OFFSET(Parsed, without_flash), .names = without_flash_names },
   { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },
+  { "gradient_placeholders", JSON_ENUM, G_STRUCT_OFFSET(Parsed, placeholders), .names = placeholder_names },
   { "gradient_bytes", JSON_INT, FIELD(gradient_bytes), FALSE, 1, 8 },
   { "reduce_bytes", JSON_INT, FIELD(reduce_bytes), FALSE, 1, 8 },
   { "bf16_gradient_bytes", JSON_INT, FIELD(bf16_gradient_bytes), FALSE, 0, 8 },
@@ -175,7 +177,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
-                                             "complex_rope",
+                                             "complex_rope", "gradient_placeholders",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file
@@ -486,6 +488,7 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.attention = parsed.attention;
   parsed.framework.attention_without_flash = parsed.without_flash;
   parsed.framework.accumulation = parsed.accumulation;
+  parsed.framework.placeholders = parsed.placeholders;
   parsed.framework.step_gradients = parsed.step;
   parsed.framework.splits = parsed.splits;
   parsed.framework.fp8 = parsed.fp8;

@@ -69,6 +69,7 @@ typedef enum { GRAPH_NONE, GRAPH_PARTIAL, GRAPH_FULL, GRAPH_COUNT } CudaGraph;
 extern const char *const cuda_graph_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
+typedef enum { PLACEHOLDERS_NONE, PLACEHOLDERS_PASSING, PLACEHOLDERS_KEPT } Placeholders; /* op/placeholder.c */
 
 /* What a step works on where gradients are not kept in fp32: on them; on fp32 copies of all, made one by one before any
  * is used (Megatron-LM's _copy_model_grads_to_main_grads()); on one flat fp32 tensor for each group of parameters
@@ -183,6 +184,7 @@ typedef struct {
   AttentionKernel attention;  /* plan default */
   AttentionKernel attention_without_flash; /* that runs instead on devices without FlashAttention: unfused, efficient */
   Accumulation accumulation;  /* of weight gradients over micro-batches */
+  Placeholders placeholders;  /* of weight gradients that went into accumulated ones; absent in files: none */
   int gradient_bytes;         /* of an accumulated gradient */
   int reduce_bytes;           /* of a gradient on the wire */
   int bf16_gradient_bytes;    /* of either, at least, where weights are bf16 */

@@ -126,16 +126,17 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
   const Room *r = data;
   int type = r->types ? r->types[stage] : 0;
   const Held *held = r->before + type * (r->model->n_layers + 1), *from = &held[first], *to = &held[end];
-  double scratch = 0;
+  double scratch = 0, placeholders = 0;
 
   for (int i = first; i < end; i++) {
     const LayerPrice *price = price_of_layer(r->prices, r->model, type, i);
+    placeholders = MAX(placeholders, price->placeholder_bytes);
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
   }
   double buckets = op_bucket_bytes(&r->layout->states[0], (to->params - from->params) * r->chunks) / r->chunks;
   double lost = r->layout->passes.framework->fragmentation;
   double dynamic = (r->micro[stage] * (to->saved - from->saved) + scratch) * (1 + lost);
-  return to->states - from->states + buckets + dynamic <= r->room[stage];
+  return to->states - from->states + buckets + placeholders / r->chunks + dynamic <= r->room[stage];
 }
 
 /* Under what fits `room`; NULL = whatever they take. */

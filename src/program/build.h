@@ -135,6 +135,7 @@ typedef struct {
   Frozen frozen[2]; /* [experts] */
   OptimizerWork optimizer[2];
   double largest;   /* parameters of the largest tensor */
+  double placeholder_bytes; /* of the layer that has most: blocks share shapes */
   double whole;     /* parameters that are not divided, none of them experts that are apart */
 } RankWeights;
 

@@ -453,6 +453,7 @@ static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Pie
     w->params[1] += layer->expert_params;
     w->whole += layer->whole;
     w->largest = MAX(w->largest, layer->largest);
+    w->placeholder_bytes = MAX(w->placeholder_bytes, layer->placeholder_bytes);
   }
 }
 
@@ -506,6 +507,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
                row->static_bytes);
   if (w.whole > 0)
     row->static_bytes[PART_WEIGHTS] += w.whole * (op_kept_bytes(states, 1, 0) - op_states(states).weights);
+  row->static_bytes[PART_BUFFERS] += w.placeholder_bytes;
   row->cached_bytes += op_step_bytes(states, w.params[0] + w.params[1], w.largest);
   if (strategy > 0 && w.params[0] > 0 && !shares_groups(b, strategy))
     row->static_bytes[PART_OVERHEAD] += op_layer_groups(&b->strategies[strategy]) * states->framework->group_bytes;

@@ -148,13 +148,15 @@ static double fixed_bytes(const Stage *stage, const GArray *variants, Stop *stop
   for (guint s = 0; s < variants->len && !stop_asked(stop); s++) {
     const Layout layout = layout_of(&g_array_index(variants, Plan, s));
     g_autoptr(PriceTable) prices = price_table_new(stage->model, &layout, stage->site);
-    double scratch = 0, params = 0;
+    double scratch = 0, params = 0, placeholders = 0;
     for (int i = stage->blocks.first; i < stage->blocks.end; i++) {
       const LayerPrice *l = price_of_layer(prices, stage->model, 0, i);
       scratch = MAX(scratch, l->transient_bytes + l->recomputed_bytes);
+      placeholders = MAX(placeholders, l->placeholder_bytes);
       params += l->params;
     }
-    most = MAX(most, scratch * (1 + layout.passes.framework->fragmentation) + op_bucket_bytes(layout.states, params));
+    most = MAX(most, scratch * (1 + layout.passes.framework->fragmentation) + op_bucket_bytes(layout.states, params) +
+                     placeholders);
   }
   const Layout own = layout_of(&g_array_index(variants, Plan, 0));
   return most + op_overhead_bytes(&own);
