@@ -13,9 +13,10 @@
  * high are what is found anew with each publisher left out.
  *
  * Memory. A plan that needs P of a card of C fits with the share of runs, of the same engine's software, whose
- * measured peak was at most C / P of the predicted one. The margin is the least share of the card to keep free with
- * which at most a tenth of such runs, predicted to fill the rest, measured more than the card holds. Runs that were
- * predicted to need less than a quarter of their card are left out: fixed parts, not the plan, decide those.
+ * measured peak was at most C / P of the predicted one: that of what the allocator reserved, where a run has both. The
+ * margin is the least share of the card to keep free with which at most a tenth of such runs, predicted to fill the
+ * rest, measured more than the card holds. Runs that were predicted to need less than a quarter of their card are left
+ * out: fixed parts, not the plan, decide those.
  *
  * Differences. What plans of one sweep differ by in r (correlated errors cancel), by what the plans differ in.
  */

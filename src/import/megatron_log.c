@@ -24,7 +24,7 @@ static const struct {
 typedef struct {
   GHashTable *arguments; /* char * to char * */
   GArray *seconds;       /* double, of iterations */
-  double allocated;      /* bytes, the most of any rank */
+  double allocated, reserved; /* bytes, the most of any rank */
   int batch;             /* of the last iteration line */
 } Log;
 
@@ -81,6 +81,8 @@ static gboolean read_line(Log *log, char *line)
     log->allocated = MAX(log->allocated, mb * MEGATRON_MB);
     known = TRUE;
   }
+  if (number_behind(line, "max reserved", &mb))
+    log->reserved = MAX(log->reserved, mb * MEGATRON_MB);
   return known || read_argument(log, line);
 }
 
@@ -140,6 +142,8 @@ static char *row_of(Log *log, const char *text, ImportNotes *notes)
   if (log->allocated > 0) {
     case_row_set(cells, "memory_gib", "%.4g", log->allocated / GIB);
     case_row_set(cells, "memory_kind", "max_allocated");
+    if (log->reserved > 0)
+      case_row_set(cells, "memory_reserved_gib", "%.4g", log->reserved / GIB);
   }
   return case_row_text(cells, notes);
 }

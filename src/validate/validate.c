@@ -91,6 +91,7 @@ static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *o
   trace_metrics(trace, &metrics);
   out->predicted_s = metrics.iteration_s;
   out->predicted_memory_bytes = memory_counted(c->memory, trace, &metrics);
+  out->predicted_reserved_bytes = memory_counted(MEMORY_RESERVED, trace, &metrics);
   out->memory_need = metrics.peak_memory_bytes / metrics.capacity_bytes;
   out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[plan_format(&c->plan)];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
@@ -149,6 +150,7 @@ static gboolean try_choice(const Validation *v, const Csv *csv, int row, OpenCho
   if (*faster) {
     r->predicted_s = trial.predicted_s;
     r->predicted_memory_bytes = trial.predicted_memory_bytes;
+    r->predicted_reserved_bytes = trial.predicted_reserved_bytes;
     r->memory_need = trial.memory_need;
     r->flops_per_gpu = trial.flops_per_gpu;
     r->kind = trial.kind;
@@ -183,20 +185,32 @@ static gboolean read_outcome(const Csv *csv, int row, Outcome *outcome, GError *
   return found >= 0 || cells_bad(csv, row, "outcome", "ran, oom or nothing", error);
 }
 
+/* 0 where the cell is empty or the file has no such column. */
+static gboolean read_measured(const Csv *csv, int row, const char *column, double *out, GError **error)
+{
+  *out = 0;
+  if (!*cells_optional(csv, row, column))
+    return TRUE;
+  if (!csv_real(csv, row, column, out, error))
+    return FALSE;
+  if (*out > 0 && *out <= MOST)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: expected a number above 0 and at most %g", csv->name,
+              g_array_index(csv->lines, int, row), column, MOST);
+  return FALSE;
+}
+
 static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
 {
-  double memory_gib = 0;
+  double memory_gib, reserved_gib;
 
-  if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) ||
-      !csv_real(csv, row, "memory_gib", &memory_gib, error) || !read_outcome(csv, row, &r->outcome, error))
+  if (!read_measured(csv, row, "iteration_s", &r->measured_s, error) ||
+      !read_measured(csv, row, "memory_gib", &memory_gib, error) ||
+      !read_measured(csv, row, "memory_reserved_gib", &reserved_gib, error) ||
+      !read_outcome(csv, row, &r->outcome, error))
     return FALSE;
-  gboolean bad_time = *csv_cell(csv, row, "iteration_s") && !(r->measured_s > 0 && r->measured_s <= MOST);
-  if (bad_time || memory_gib < 0 || memory_gib > MOST) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: expected a number above 0 and at most %g",
-                csv->name, g_array_index(csv->lines, int, row), bad_time ? "iteration_s" : "memory_gib", MOST);
-    return FALSE;
-  }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
+  r->measured_reserved_bytes = reserved_gib * 1073741824.0;
   return fit_row(v, csv, row, (OpenChoice) { 0 }, r, error) && (r->outcome || tune_row(v, csv, row, r, error));
 }
 

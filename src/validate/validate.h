@@ -35,6 +35,7 @@ typedef struct {
   double flops_per_gpu;     /* of a step, as the naive predictor counts them */
   double peak_flops_per_s;
   double measured_memory_bytes, predicted_memory_bytes; /* 0 = not measured */
+  double measured_reserved_bytes, predicted_reserved_bytes; /* the same of what the allocator reserved, where both are known */
   double memory_need; /* predicted peak over what the device holds: a run that was made is refused above 1 */
   char *publisher;          /* first word of the source column, else the file: whose runs share what we do not know */
   MemoryCount memory;       /* what the measured memory counts */
