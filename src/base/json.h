@@ -74,6 +74,12 @@ gboolean json_read(const JsonDoc *doc, const cJSON *object, const JsonField *fie
 gboolean json_read_foreign(const JsonDoc *doc, const cJSON *object, const JsonField *fields,
                            gsize n_fields, gpointer out, GError **error);
 
+/* A JSON_REAL field's value in a struct that such a table fills, in the file's unit. */
+static inline double json_field_real(const JsonField *field, gconstpointer from)
+{
+  return G_STRUCT_MEMBER(double, from, field->offset) / (field->scale ? field->scale : 1);
+}
+
 /* The member of an object, NULL if absent or null. Case-sensitive. */
 const cJSON *json_get(const cJSON *object, const char *key);
 

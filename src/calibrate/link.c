@@ -7,16 +7,16 @@
 #include "calibrate/machine.h"
 
 const LinkConstant link_constants[] = {
-  {"base_us", G_STRUCT_OFFSET(Link, base_s), 1e-6, FIT_LINK_BASE, .probe = 5e-6, .probe_share = 0.2},
-  {"hop_us", G_STRUCT_OFFSET(Link, hop_s), 1e-6, FIT_LINK_HOP, .probe = 1e-6, .probe_share = 0.2},
-  {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e-6, FIT_LINK_TREE, .probe_share = -0.2},
-  {"efficiency", G_STRUCT_OFFSET(Link, efficiency), 1, FIT_LINK_RATE, .probe_share = -0.1},
-  {"sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, sqrt_s_per_byte), 1e-6, FIT_LINK_RATE},
-  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e-6, FIT_LINK_P2P, .probe = 5e-6, .probe_share = 0.2},
-  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P, .probe_share = -0.1},
-  {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e-6, FIT_LINK_IN_SWITCH},
-  {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH, .probe_share = -0.1},
-  {"in_switch_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), 1e-6, FIT_LINK_IN_SWITCH},
+  {"base_us", FIT_LINK_BASE, .probe = 5e-6, .probe_share = 0.2},
+  {"hop_us", FIT_LINK_HOP, .probe = 1e-6, .probe_share = 0.2},
+  {"tree_hop_us", FIT_LINK_TREE, .probe_share = -0.2},
+  {"efficiency", FIT_LINK_RATE, .probe_share = -0.1},
+  {"sqrt_us_per_sqrt_byte", FIT_LINK_RATE},
+  {"p2p_base_us", FIT_LINK_P2P, .probe = 5e-6, .probe_share = 0.2},
+  {"p2p_efficiency", FIT_LINK_P2P, .probe_share = -0.1},
+  {"in_switch_base_us", FIT_LINK_IN_SWITCH},
+  {"in_switch_efficiency", FIT_LINK_IN_SWITCH, .probe_share = -0.1},
+  {"in_switch_sqrt_us_per_sqrt_byte", FIT_LINK_IN_SWITCH},
   {NULL},
 };
 
@@ -39,12 +39,12 @@ typedef struct {
 
 double link_constant_get(const Link *link, const LinkConstant *constant)
 {
-  return *(const double *)(gconstpointer)((const char *)link + constant->offset);
+  return G_STRUCT_MEMBER(double, link, link_field(constant->key)->offset);
 }
 
 static double *constant_of(Link *link, const LinkConstant *constant)
 {
-  return (double *)(gpointer)((char *)link + constant->offset);
+  return &G_STRUCT_MEMBER(double, link, link_field(constant->key)->offset);
 }
 
 /* ---- points to rows ---- */

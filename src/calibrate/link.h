@@ -6,8 +6,6 @@
 
 typedef struct {
   const char *key;
-  gsize offset;
-  double unit;        /* of the file, in base units */
   int mask;           /* the FIT_LINK_ bit that frees it */
   double probe;       /* a change that times would show ... */
   double probe_share; /* ... and more by so much of the value; both 0: told with the others of its bit */

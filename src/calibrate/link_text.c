@@ -33,7 +33,7 @@ char *link_calibration_json(const LinkCalibration *c, const char *name, const ch
   json_put_string(&w, "like", c->like);
   for (const LinkConstant *constant = link_constants; constant->key; constant++)
     if (constant->mask & c->fitted)
-      json_put_real(&w, constant->key, rounded(link_constant_get(&c->link, constant) / constant->unit));
+      json_put_real(&w, constant->key, rounded(json_field_real(link_field(constant->key), &c->link)));
   if (c->fitted & FIT_LINK_P2P) { /* not those of the link that it is like */
     json_put_real(&w, "p2p_sqrt_us_per_sqrt_byte", 0);
     json_put_real(&w, "short_gb_per_s", 0);
@@ -70,7 +70,7 @@ static char *constants_table(const LinkCalibration *c)
     if (constant->mask == FIT_LINK_IN_SWITCH && !c->link.in_switch)
       continue;
     table_add(table, "%s", constant->key);
-    table_add(table, "%.4g", link_constant_get(&c->link, constant) / constant->unit);
+    table_add(table, "%.4g", json_field_real(link_field(constant->key), &c->link));
     table_add(table, constant->mask & c->fitted ? "fitted" : "as %s", c->like);
   }
   return table_text(table, 0);

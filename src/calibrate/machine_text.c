@@ -33,17 +33,9 @@ static void put_matmul(const MachineFit *fit, JsonWriter *w, const char *format,
   const MatmulModel *m = &fit->kernels.matmul[fit->head.precision];
 
   json_open(w, format, '{');
-  put(w, "launch_us", m->launch_s * 1e6);
-  put(w, "efficiency", m->efficiency);
-  put(w, "tile_overhead_us", m->tile_overhead_s * 1e6);
-  put(w, "bandwidth_fraction", m->bandwidth_fraction);
-  put(w, "tile_exponent", m->tile_exponent);
-  put(w, "overlap_power", m->overlap_power);
-  put(w, "split_us", m->split_s * 1e6);
-  put(w, "wave_weight", m->wave_weight);
-  if (m->tile > 0)
-    put(w, "tile", m->tile);
-  put(w, "crowding", m->crowding);
+  for (const JsonField *field = matmul_fields; field->key; field++)
+    if (field->required || json_field_real(field, m) > 0)
+      put(w, field->key, json_field_real(field, m));
   if (ran)
     put_source(fit, w, "fitted: %d products, mean error %.1f %%, worst %.1f %%; %d others %.1f %%, worst %.1f %%",
                fit->matmul.fit.n, 100 * fit->matmul.fit.mean, 100 * fit->matmul.fit.max, fit->matmul.check.n,
@@ -151,17 +143,14 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
 
 static void put_link(const MachineFit *fit, JsonWriter *w, const char *name, const Link *l, const FitErrors *errors)
 {
+  static const char *const keys[] = { "base_us", "hop_us", "efficiency", "sqrt_us_per_sqrt_byte", "reduce_slowdown",
+                                      "compute_slowdown", "p2p_base_us", "p2p_efficiency" };
+
   json_open(w, "link", '{');
   json_put_string(w, "name", name);
   json_put_string(w, "kind", link_kind_names[l->kind]);
-  put(w, "base_us", l->base_s * 1e6);
-  put(w, "hop_us", l->hop_s * 1e6);
-  put(w, "efficiency", l->efficiency);
-  put(w, "sqrt_us_per_sqrt_byte", l->sqrt_s_per_byte * 1e6);
-  put(w, "reduce_slowdown", l->reduce_slowdown);
-  put(w, "compute_slowdown", l->compute_slowdown);
-  put(w, "p2p_base_us", l->p2p_base_s * 1e6);
-  put(w, "p2p_efficiency", l->p2p_efficiency);
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
+    put(w, keys[i], json_field_real(link_field(keys[i]), l));
   put_source(fit, w, "fitted: %d collectives, mean error %.1f %%, worst %.1f %%", errors->n, 100 * errors->mean,
              100 * errors->max);
   json_close(w, '}');

@@ -17,25 +17,22 @@ static const struct {
 
 static const struct {
   const char *key;
-  gsize offset;
-  double unit;
   int mask;
 } keys[] = {
-  {"base_us", G_STRUCT_OFFSET(Link, base_s), 1e6, FIT_LINK_BASE},
-  {"hop_us", G_STRUCT_OFFSET(Link, hop_s), 1e6, FIT_LINK_HOP},
-  {"efficiency", G_STRUCT_OFFSET(Link, efficiency), 1, FIT_LINK_RATE},
-  {"sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, sqrt_s_per_byte), 1e6, FIT_LINK_RATE},
-  {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e6, FIT_LINK_TREE},
-  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e6, FIT_LINK_P2P | FIT_LINK_SHORT | FIT_LINK_FILL},
-  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1,
-   FIT_LINK_P2P | FIT_LINK_SPREAD | FIT_LINK_SHORT | FIT_LINK_FILL},
-  {"p2p_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, p2p_sqrt_s_per_byte), 1e6, FIT_LINK_SHORT | FIT_LINK_FILL},
-  {"short_base_us", G_STRUCT_OFFSET(Link, short_base_s), 1e6, FIT_LINK_SHORT},
-  {"short_gb_per_s", G_STRUCT_OFFSET(Link, short_bytes_per_s), 1e-9, FIT_LINK_SHORT},
-  {"p2p_spread", G_STRUCT_OFFSET(Link, p2p_spread), 1, FIT_LINK_SPREAD},
-  {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e6, FIT_LINK_IN_SWITCH},
-  {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH},
-  {"in_switch_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), 1e6, FIT_LINK_IN_SWITCH},
+  {"base_us", FIT_LINK_BASE},
+  {"hop_us", FIT_LINK_HOP},
+  {"efficiency", FIT_LINK_RATE},
+  {"sqrt_us_per_sqrt_byte", FIT_LINK_RATE},
+  {"tree_hop_us", FIT_LINK_TREE},
+  {"p2p_base_us", FIT_LINK_P2P | FIT_LINK_SHORT | FIT_LINK_FILL},
+  {"p2p_efficiency", FIT_LINK_P2P | FIT_LINK_SPREAD | FIT_LINK_SHORT | FIT_LINK_FILL},
+  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_SHORT | FIT_LINK_FILL},
+  {"short_base_us", FIT_LINK_SHORT},
+  {"short_gb_per_s", FIT_LINK_SHORT},
+  {"p2p_spread", FIT_LINK_SPREAD},
+  {"in_switch_base_us", FIT_LINK_IN_SWITCH},
+  {"in_switch_efficiency", FIT_LINK_IN_SWITCH},
+  {"in_switch_sqrt_us_per_sqrt_byte", FIT_LINK_IN_SWITCH},
 };
 
 static int mask_of(const char *constants)
@@ -92,8 +89,7 @@ static gboolean save(const FitJob *job, const Link *link, int mask, const FitRes
   for (guint i = 0; i < G_N_ELEMENTS(keys); i++) {
     if (!(keys[i].mask & mask))
       continue;
-    double value = *(const double *)(gconstpointer)((const char *)link + keys[i].offset);
-    part_file_number(file.root, keys[i].key, value * keys[i].unit);
+    part_file_number(file.root, keys[i].key, json_field_real(link_field(keys[i].key), link));
     part_file_source(file.root, keys[i].key, source);
   }
   return part_file_save(&file, error);

@@ -132,12 +132,7 @@ void part_file_source(cJSON *object, const char *key, const char *source)
 
 void part_file_model(cJSON *object, const MatmulModel *model)
 {
-  part_file_number(object, "launch_us", model->launch_s * 1e6);
-  part_file_number(object, "efficiency", model->efficiency);
-  part_file_number(object, "tile_overhead_us", model->tile_overhead_s * 1e6);
-  part_file_number(object, "bandwidth_fraction", model->bandwidth_fraction);
-  part_file_number(object, "tile_exponent", model->tile_exponent);
-  part_file_number(object, "overlap_power", model->overlap_power);
-  part_file_number(object, "split_us", model->split_s * 1e6);
-  part_file_number(object, "wave_weight", model->wave_weight);
+  for (const JsonField *field = matmul_fields; field->key; field++)
+    if (field->required)
+      part_file_number(object, field->key, json_field_real(field, model));
 }

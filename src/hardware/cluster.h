@@ -62,6 +62,9 @@ typedef struct {
   Provenance provenance;     /* of the efficiency */
 } Link;
 
+/* The field of a key of its files, which must be one. */
+const JsonField *link_field(const char *key);
+
 typedef struct {
   char *name;                /* "nvlink", "network", "spine" */
   Link link;

@@ -17,6 +17,7 @@
 #ifndef TDP_HARDWARE_DEVICE_H
 #define TDP_HARDWARE_DEVICE_H
 
+#include "base/json.h"
 #include "hardware/dtype.h"
 
 #include <glib.h>
@@ -51,6 +52,9 @@ typedef struct {
   Provenance provenance;
   gboolean known; /* FALSE: no constants for this format */
 } MatmulModel;
+
+/* Its numbers as files have them; ends with a NULL key. */
+extern const JsonField matmul_fields[];
 
 /* Separate kernels; memory-efficient attention (xformers' and PyTorch's, which runs on devices before FlashAttention's
  * first); Triton's (of FlashAttention-1's class, takes a bias such as ALiBi); FlashAttention 1, 2 and 3 and kernels of

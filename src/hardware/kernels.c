@@ -37,7 +37,7 @@ static gboolean read_constants(const PartSource *source, const JsonField *fields
 
 /* ---- matmul ---- */
 
-static const JsonField matmul_fields[] = {
+const JsonField matmul_fields[] = {
   {"launch_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, launch_s), TRUE, ANY_US},
   {"efficiency", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, efficiency), TRUE, PLAUSIBLE_EFFICIENCY},
   {"tile_overhead_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, tile_overhead_s), TRUE, ANY_US},
@@ -48,6 +48,7 @@ static const JsonField matmul_fields[] = {
   {"wave_weight", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, wave_weight), TRUE, 0, 1},
   {"tile", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, tile), .max = 1024},
   {"crowding", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, crowding), CROWDING},
+  {NULL},
 };
 
 static gboolean read_models(const PartSource *source, Kernels *kernels, MatmulModel *models, GError **error)
@@ -67,7 +68,7 @@ static gboolean read_models(const PartSource *source, Kernels *kernels, MatmulMo
       return FALSE;
     if (!model->known)
       model->crowding = 1;
-    if (!read_constants(&inside, matmul_fields, G_N_ELEMENTS(matmul_fields), model->known, model, &model->provenance,
+    if (!read_constants(&inside, matmul_fields, G_N_ELEMENTS(matmul_fields) - 1, model->known, model, &model->provenance,
                         error))
       return FALSE;
     model->known = TRUE;

@@ -34,6 +34,15 @@ static const JsonField link_fields[] = {
   {"in_switch_sqrt_us_per_sqrt_byte", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), ANY_US},
 };
 
+const JsonField *link_field(const char *key)
+{
+  const JsonField *field = link_fields;
+
+  while (!g_str_equal(field->key, key))
+    field++;
+  return field;
+}
+
 static gboolean read_link(const PartSource *source, gpointer out, GError **error)
 {
   Link *link = out;
