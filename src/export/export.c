@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "plan/describe.h"
+#include "plan/plan.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -336,14 +337,15 @@ static void set_plan(Export *e, const Plan *plan)
   e->layout = layout_of(plan);
 }
 
-void export_take_plan(Export *e, Plan *plan)
+void export_take_plan(Export *e, const Plan *plan)
 {
-  set_plan(e, plan);
-  g_free(e->taken);
-  e->taken = plan;
+  g_autofree Plan *before = e->taken;
+
+  e->taken = g_memdup2(plan, sizeof *plan);
+  set_plan(e, e->taken);
 }
 
-void export_take_less(Export *e, Plan *plan, const char *reason)
+void export_take_less(Export *e, const Plan *plan, const char *reason)
 {
   const PlanListener losses = export_listener(e);
 
@@ -373,18 +375,20 @@ static void lose_adapter(Export *e)
 {
   const Adapter *a = &e->layout.passes.adapter;
   g_autofree char *text = adapter_text(a);
+  Plan whole = *e->plan;
 
   if (!adapter_freezes(a) || e->exporter->adapters)
     return;
   export_lose(e, "adapter: %s: not in %s, left out", text, e->exporter->target);
-  export_take_plan(e, plan_of_all_weights(e->plan));
+  whole.adapter = (Adapter) { 0 };
+  export_take_plan(e, &whole);
 }
 
 /* Has the export write the nearest plan that its tool runs. */
 static gboolean to_target(Export *e, GError **error)
 {
   const PlanListener losses = export_listener(e);
-  Plan *nearest = plan_nearest(e->plan, e->model, e->cluster, e->own, &losses, error);
+  g_autofree Plan *nearest = plan_nearest(e->plan, e->model, e->cluster, e->own, &losses, error);
 
   if (nearest)
     export_take_plan(e, nearest);

@@ -155,54 +155,11 @@ static void whole_sequences(Plan *p)
   p->cp = 1;
 }
 
-Plan *plan_of_whole_sequences(const Plan *plan)
+void plan_keep_sequences_whole(Plan *p)
 {
-  Plan *whole = g_memdup2(plan, sizeof *plan);
-
-  whole_sequences(whole);
-  if (whole->global_batch % (whole->dp * whole->micro_batch) != 0)
-    whole->global_batch = whole->dp * whole->micro_batch * MAX(1, plan_micro_batches(whole));
-  return whole;
-}
-
-Plan *plan_of_all_weights(const Plan *plan)
-{
-  Plan *all = g_memdup2(plan, sizeof *plan);
-
-  all->adapter = (Adapter) { 0 };
-  return all;
-}
-
-Plan *plan_without_graph(const Plan *plan)
-{
-  Plan *plain = g_memdup2(plan, sizeof *plan);
-
-  plain->graph = GRAPH_NONE;
-  return plain;
-}
-
-Plan *plan_of_late_gradients(const Plan *plan)
-{
-  Plan *plain = g_memdup2(plan, sizeof *plan);
-
-  plain->overlap.gradients = FALSE;
-  return plain;
-}
-
-Plan *plan_of_wide_gathers(const Plan *plan)
-{
-  Plan *plain = g_memdup2(plan, sizeof *plan);
-
-  plain->param_gather = GATHER_WIDE;
-  return plain;
-}
-
-Plan *plan_of_late_parameters(const Plan *plan)
-{
-  Plan *plain = g_memdup2(plan, sizeof *plan);
-
-  plain->overlap.parameters = FALSE;
-  return plain;
+  whole_sequences(p);
+  if (p->global_batch % (p->dp * p->micro_batch) != 0)
+    p->global_batch = p->dp * p->micro_batch * MAX(1, plan_micro_batches(p));
 }
 
 /* Another exchange; where there is none, sequences stay whole. */

@@ -32,19 +32,9 @@ typedef struct {
 Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *own,
                    const PlanListener *listener, GError **error);
 
-/* A copy whose context-parallel ranks each have sequences of their own, of more of which a step then consists where
- * they do not divide it. */
-Plan *plan_of_whole_sequences(const Plan *plan);
-
-/* The same plan without its adapter, which trains all weights; g_free it. */
-Plan *plan_of_all_weights(const Plan *plan);
-
-/* The same plan without recorded kernels, with weights that are gathered in 16 bits, or with gradients that are summed
- * behind the passes; g_free it. */
-Plan *plan_without_graph(const Plan *plan);
-Plan *plan_of_wide_gathers(const Plan *plan);
-Plan *plan_of_late_gradients(const Plan *plan);
-Plan *plan_of_late_parameters(const Plan *plan);
+/* Gives each of its context-parallel ranks sequences of their own, of more of which a step then consists where they do
+ * not divide it. */
+void plan_keep_sequences_whole(Plan *plan);
 
 /* Tells each key in which two plans differ. */
 void plan_compare(const Plan *before, const Plan *after, const char *reason, const PlanListener *listener);
