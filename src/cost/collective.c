@@ -140,3 +140,15 @@ CollectiveCost collective_repeated(CollectiveCost once, double times, double gap
     all.use.port_s[tier] *= times;
   return all;
 }
+
+CollectiveCost collective_and(CollectiveCost first, CollectiveCost other)
+{
+  if (first.seconds == 0)
+    return other;
+  first.seconds += other.seconds;
+  first.runner_up_s += first.runner_up ? other.seconds : 0;
+  first.use.transfer_s += other.use.transfer_s;
+  for (int tier = 0; tier < TIER_MAX; tier++)
+    first.use.port_s[tier] += other.use.port_s[tier];
+  return first;
+}

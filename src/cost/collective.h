@@ -52,6 +52,10 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, do
  * with its time, and so would the runner-up's; its rate is that of all, gaps included. What costs nothing still does. */
 CollectiveCost collective_repeated(CollectiveCost once, double times, double gap_s);
 
+/* One and, behind it, another: their times, what they ask of links, and the runner-up's time with them; all else is the
+ * first's unless that costs nothing. */
+CollectiveCost collective_and(CollectiveCost first, CollectiveCost other);
+
 /* nccl-tests' bus factor: 2(n-1)/n, (n-1)/n or 1. */
 double collective_bus_factor(Collective collective, int ranks);
 

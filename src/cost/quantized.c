@@ -41,11 +41,11 @@ CollectiveCost quantized_scatter_cost(const Cluster *c, double params, const Gro
   double left = params / inside.size;
   CollectiveCost first = collective_cost(c, COLLECTIVE_ALL_TO_ALL, params * QUANTIZED_GRADIENT_BYTES, &inside);
   CollectiveCost last = collective_cost(c, COLLECTIVE_ALL_TO_ALL, left * QUANTIZED_GRADIENT_BYTES, &over);
-  CollectiveCost cost = last.seconds > 0 ? last : first;
+  CollectiveCost cost = collective_and(last, first);
 
   /* to int4, and the sum of what arrives; again between nodes */
-  cost.seconds = first.seconds + last.seconds + memory_s(&c->device, TO_INT4 * params, 1) +
-                 memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * params + 2 * left, 1);
+  cost.seconds += memory_s(&c->device, TO_INT4 * params, 1) +
+                  memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * params + 2 * left, 1);
   if (over.size > 1)
     cost.seconds += memory_s(&c->device, TO_INT4 * left, 1) +
                     memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * left + 2 * left / over.size, 1);

@@ -331,9 +331,9 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boun
   if (scatter) {
     const Cluster *site = b->sites[to_rank].cluster;
     GroupShape tensor = pass_group(&l->passes, site, RANKS_TENSOR);
-    double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
-    s.seconds += gather;
-    s.cost.seconds += gather;
+    CollectiveCost gather = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor);
+    s.seconds += gather.seconds;
+    s.cost = collective_and(s.cost, gather);
     s.cost.bus_bytes_per_s = s.comm_bytes / s.cost.seconds;
   }
   return s;
