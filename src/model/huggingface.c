@@ -1,59 +1,30 @@
 #include "base/error.h"
 #include "model/family.h"
 
-/* Spellings of one field stand together, the usual one first. */
-static const JsonField fields[] = {
-  RECIPE_INT("hidden_size", hidden, 1, MAX_HIDDEN),
-  RECIPE_INT("n_embd", hidden, 1, MAX_HIDDEN),
-  RECIPE_INT("d_model", hidden, 1, MAX_HIDDEN),
-  RECIPE_INT("n_embed", hidden, 1, MAX_HIDDEN),
-  RECIPE_INT("emb_dim", hidden, 1, MAX_HIDDEN),
-  RECIPE_INT("num_hidden_layers", layers, 1, MAX_LAYERS),
-  RECIPE_INT("n_layer", layers, 1, MAX_LAYERS),
-  RECIPE_INT("num_layers", layers, 1, MAX_LAYERS),
-  RECIPE_INT("n_layers", layers, 1, MAX_LAYERS),
-  RECIPE_INT("num_decoder_layers", decoder_layers, 1, MAX_LAYERS),
-  RECIPE_INT("decoder_layers", decoder_layers, 1, MAX_LAYERS),
+/* A field's key is its spellings, the usual one first. */
+static const JsonField spelled[] = {
+  RECIPE_INT("hidden_size n_embd d_model n_embed emb_dim", hidden, 1, MAX_HIDDEN),
+  RECIPE_INT("num_hidden_layers n_layer num_layers n_layers", layers, 1, MAX_LAYERS),
+  RECIPE_INT("num_decoder_layers decoder_layers", decoder_layers, 1, MAX_LAYERS),
   RECIPE_INT("encoder_layers", encoder_layers, 1, MAX_LAYERS),
   RECIPE_INT("encoder_attention_heads", encoder_heads, 1, MAX_HEADS),
   RECIPE_INT("encoder_ffn_dim", encoder_ffn, 1, MAX_FFN),
   RECIPE_INT("decoder_attention_heads", decoder_heads, 1, MAX_HEADS),
   RECIPE_INT("decoder_ffn_dim", decoder_ffn, 1, MAX_FFN),
-  RECIPE_INT("num_attention_heads", heads, 1, MAX_HEADS),
-  RECIPE_INT("n_head", heads, 1, MAX_HEADS),
-  RECIPE_INT("num_heads", heads, 1, MAX_HEADS),
-  RECIPE_INT("n_heads", heads, 1, MAX_HEADS),
-  RECIPE_INT("attention_heads", heads, 1, MAX_HEADS),
-  RECIPE_INT("num_key_value_heads", kv_heads, 1, MAX_HEADS),
-  RECIPE_INT("num_kv_heads", kv_heads, 1, MAX_HEADS),
-  RECIPE_INT("n_head_kv", kv_heads, 1, MAX_HEADS),
-  RECIPE_INT("head_dim", head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("d_kv", head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("intermediate_size", ffn, 1, MAX_FFN),
-  RECIPE_INT("n_inner", ffn, 1, MAX_FFN),
-  RECIPE_INT("ffn_dim", ffn, 1, MAX_FFN),
-  RECIPE_INT("d_ff", ffn, 1, MAX_FFN),
-  RECIPE_INT("ffn_hidden_size", ffn, 1, MAX_FFN),
-  RECIPE_INT("dff", ffn, 1, MAX_FFN),
-  RECIPE_INT("block_ff_dim", ffn, 1, MAX_FFN),
-  RECIPE_INT("expansion_ratio", ffn_ratio, 1, 1024),
-  RECIPE_INT("intermediate_multiple_size", ffn_ratio, 1, 1024),
-  RECIPE_INT("vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
-  RECIPE_INT("tgt_vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
+  RECIPE_INT("num_attention_heads n_head num_heads n_heads attention_heads", heads, 1, MAX_HEADS),
+  RECIPE_INT("num_key_value_heads num_kv_heads n_head_kv", kv_heads, 1, MAX_HEADS),
+  RECIPE_INT("head_dim d_kv", head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("intermediate_size n_inner ffn_dim d_ff ffn_hidden_size dff block_ff_dim", ffn, 1, MAX_FFN),
+  RECIPE_INT("expansion_ratio intermediate_multiple_size", ffn_ratio, 1, 1024),
+  RECIPE_INT("vocab_size tgt_vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
   RECIPE_INT("src_vocab_size", encoder_vocab, MIN_VOCAB, MAX_VOCAB),
-  RECIPE_INT("max_position_embeddings", positions, 1, MAX_SEQ),
-  RECIPE_INT("n_positions", positions, 1, MAX_SEQ),
-  RECIPE_INT("n_ctx", positions, 1, MAX_SEQ),
-  RECIPE_INT("max_seq_len", positions, 1, MAX_SEQ),
-  RECIPE_INT("context_length", positions, 1, MAX_SEQ),
-  RECIPE_INT("max_encoder_position_embeddings", positions, 1, MAX_SEQ),
+  RECIPE_INT("max_position_embeddings n_positions n_ctx max_seq_len context_length "
+             "max_encoder_position_embeddings", positions, 1, MAX_SEQ),
   RECIPE_INT("max_decoder_position_embeddings", entry_positions, 1, MAX_SEQ),
   RECIPE_INT("adapter_reduction_factor", adapter_reduction, 1, MAX_HIDDEN),
   RECIPE_INT("num_global_tokens", global_tokens, 0, MAX_SEQ / 4),
   RECIPE_INT("model_max_length", longest, 1, MAX_SEQ),
-  RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
-  RECIPE_INT("embedding_size", embed_dim, 1, MAX_HIDDEN),
-  RECIPE_INT("input_embedding_size", embed_dim, 1, MAX_HIDDEN),
+  RECIPE_INT("word_embed_proj_dim embedding_size input_embedding_size", embed_dim, 1, MAX_HIDDEN),
   RECIPE_INT("output_embedding_size", head_width, 1, MAX_HIDDEN),
   RECIPE_INT("block_size", sparse_block, 1, MAX_SEQ),
   RECIPE_INT("num_random_blocks", random_blocks, 0, MAX_SEQ),
@@ -67,92 +38,48 @@ static const JsonField fields[] = {
   RECIPE_INT("index_topk", index_top, 1, MAX_SEQ),
   RECIPE_INT("index_block_size", index_block, 1, MAX_SEQ),
   RECIPE_INT("index_topk_blocks", index_blocks, 1, MAX_SEQ),
-  RECIPE_INT("hc_mult", streams, 1, 64),
-  RECIPE_INT("altup_num_inputs", streams, 1, 64),
+  RECIPE_INT("hc_mult altup_num_inputs", streams, 1, 64),
   RECIPE_INT("d_rel", rel_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("rel_extent", rel_extent, 1, MAX_SEQ),
-  RECIPE_INT("conv_kernel_size", conv, 1, MAX_CONV),
-  RECIPE_INT("sconv_kernel_size", conv, 1, MAX_CONV),
+  RECIPE_INT("conv_kernel_size sconv_kernel_size", conv, 1, MAX_CONV),
   RECIPE_INT("swa_num_key_value_heads", window_kv_heads, 1, MAX_HEADS),
   RECIPE_INT("laurel_rank", laurel, 1, MAX_HIDDEN),
   RECIPE_INT("gated_norm_rank", norm_rank, 1, MAX_HIDDEN),
   RECIPE_INT("keep_window_size", mask_keep, 1, MAX_SEQ),
-  RECIPE_INT("num_experts", experts, 0, MAX_EXPERTS),
-  RECIPE_INT("num_local_experts", experts, 0, MAX_EXPERTS),
-  RECIPE_INT("n_routed_experts", experts, 0, MAX_EXPERTS),
-  RECIPE_INT("moe_num_experts", experts, 0, MAX_EXPERTS),
-  RECIPE_INT("num_experts_per_tok", experts_per_token, 1, MAX_EXPERTS),
-  RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
-  RECIPE_INT("num_experts_per_token", experts_per_token, 1, MAX_EXPERTS),
-  RECIPE_INT("moe_k", experts_per_token, 1, MAX_EXPERTS),
-  RECIPE_INT("moe_topk", experts_per_token, 1, MAX_EXPERTS),
-  RECIPE_INT("n_group", groups, 1, MAX_EXPERTS),
-  RECIPE_INT("num_expert_group", groups, 1, MAX_EXPERTS),
+  RECIPE_INT("num_experts num_local_experts n_routed_experts moe_num_experts", experts, 0, MAX_EXPERTS),
+  RECIPE_INT("num_experts_per_tok experts_per_token num_experts_per_token moe_k "
+             "moe_topk", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("n_group num_expert_group", groups, 1, MAX_EXPERTS),
   RECIPE_INT("topk_group", groups_per_token, 1, MAX_EXPERTS),
-  RECIPE_INT("moe_intermediate_size", expert_ffn, 1, MAX_FFN),
-  RECIPE_INT("expert_ffn_hidden_size", expert_ffn, 1, MAX_FFN),
+  RECIPE_INT("moe_intermediate_size expert_ffn_hidden_size", expert_ffn, 1, MAX_FFN),
   RECIPE_INT("zero_expert_num", idle, 0, MAX_EXPERTS),
   RECIPE_INT("moe_latent_size", latent, 1, MAX_HIDDEN),
-  RECIPE_INT("shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
-  RECIPE_INT("moe_shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
-  RECIPE_INT("shared_intermediate_size", shared_ffn, 0, MAX_FFN),
-  RECIPE_INT("shared_experts_intermediate_size", shared_ffn, 0, MAX_FFN),
-  RECIPE_INT("n_shared_experts", shared_experts, 0, MAX_EXPERTS),
-  RECIPE_INT("num_shared_experts", shared_experts, 0, MAX_EXPERTS),
-  RECIPE_INT("moe_num_shared_experts", shared_experts, 0, MAX_EXPERTS),
-  RECIPE_INT("first_k_dense_replace", first_dense, 0, MAX_LAYERS),
-  RECIPE_INT("moe_layer_start_index", first_dense, 0, MAX_LAYERS),
-  RECIPE_INT("dense_mlp_idx", first_dense, 0, MAX_LAYERS),
-  RECIPE_INT("num_dense_layers", first_dense, 0, MAX_LAYERS),
-  RECIPE_INT("decoder_sparse_step", sparse_step, 1, MAX_LAYERS),
-  RECIPE_INT("encoder_sparse_step", sparse_step, 1, MAX_LAYERS),
-  RECIPE_INT("full_attention_interval", attention_every, 1, MAX_LAYERS),
-  RECIPE_INT("layer_group_size", attention_every, 1, MAX_LAYERS),
-  RECIPE_INT("attn_layer_period", attention_every, 1, MAX_LAYERS),
+  RECIPE_INT("shared_expert_intermediate_size moe_shared_expert_intermediate_size shared_intermediate_size "
+             "shared_experts_intermediate_size", shared_ffn, 0, MAX_FFN),
+  RECIPE_INT("n_shared_experts num_shared_experts moe_num_shared_experts", shared_experts, 0, MAX_EXPERTS),
+  RECIPE_INT("first_k_dense_replace moe_layer_start_index dense_mlp_idx num_dense_layers", first_dense, 0, MAX_LAYERS),
+  RECIPE_INT("decoder_sparse_step encoder_sparse_step", sparse_step, 1, MAX_LAYERS),
+  RECIPE_INT("full_attention_interval layer_group_size attn_layer_period", attention_every, 1, MAX_LAYERS),
   RECIPE_INT("attn_layer_offset", attention_offset, 0, MAX_LAYERS),
   RECIPE_INT("expert_layer_period", expert_every, 1, MAX_LAYERS),
   RECIPE_INT("expert_layer_offset", expert_offset, 0, MAX_LAYERS),
-  RECIPE_INT("mamba_num_heads", linear_heads, 1, MAX_HEADS),
-  RECIPE_INT("mamba_n_heads", linear_heads, 1, MAX_HEADS),
-  RECIPE_INT("linear_num_value_heads", linear_heads, 1, MAX_HEADS),
-  RECIPE_INT("linear_num_heads", linear_heads, 1, MAX_HEADS),
-  RECIPE_INT("mamba_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("linear_value_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("linear_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("n_groups", linear_groups, 1, MAX_HEADS),
-  RECIPE_INT("mamba_n_groups", linear_groups, 1, MAX_HEADS),
-  RECIPE_INT("linear_num_key_heads", linear_groups, 1, MAX_HEADS),
-  RECIPE_INT("ssm_state_size", linear_state, 1, MAX_HEAD_DIM),
-  RECIPE_INT("mamba_d_state", linear_state, 1, MAX_HEAD_DIM),
-  RECIPE_INT("state_size", linear_state, 1, MAX_HEAD_DIM),
-  RECIPE_INT("linear_key_head_dim", linear_state, 1, MAX_HEAD_DIM),
-  RECIPE_INT("conv_kernel", linear_conv, 1, MAX_CONV),
-  RECIPE_INT("mamba_d_conv", linear_conv, 1, MAX_CONV),
-  RECIPE_INT("linear_conv_kernel_dim", linear_conv, 1, MAX_CONV),
-  RECIPE_INT("short_conv_kernel_size", linear_conv, 1, MAX_CONV),
-  RECIPE_INT("conv_L_cache", linear_conv, 1, MAX_CONV),
-  RECIPE_INT("conv1d_width", linear_conv, 1, MAX_CONV),
+  RECIPE_INT("mamba_num_heads mamba_n_heads linear_num_value_heads linear_num_heads", linear_heads, 1, MAX_HEADS),
+  RECIPE_INT("mamba_head_dim linear_value_head_dim linear_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("n_groups mamba_n_groups linear_num_key_heads", linear_groups, 1, MAX_HEADS),
+  RECIPE_INT("ssm_state_size mamba_d_state state_size linear_key_head_dim", linear_state, 1, MAX_HEAD_DIM),
+  RECIPE_INT("conv_kernel mamba_d_conv linear_conv_kernel_dim short_conv_kernel_size conv_L_cache "
+             "conv1d_width", linear_conv, 1, MAX_CONV),
   RECIPE_INT("mamba_d_ssm", linear_width, 1, MAX_FFN),
-  RECIPE_INT("lru_width", linear_width, 1, MAX_HIDDEN),
-  RECIPE_INT("attention_hidden_size", linear_width, 1, MAX_HIDDEN),
-  RECIPE_INT("block_multiple_of", ffn_multiple, 1, MAX_FFN),
-  RECIPE_INT("ffn_round_up_to_multiple_of", ffn_multiple, 1, MAX_FFN),
-  RECIPE_INT("chunk_size", linear_chunk, 1, MAX_SEQ),
-  RECIPE_INT("mamba_chunk_size", linear_chunk, 1, MAX_SEQ),
-  RECIPE_INT("expand", linear_expand, 1, 1024),
-  RECIPE_INT("mamba_expand", linear_expand, 1, 1024),
-  RECIPE_INT("intermediate_size_mlp", ffn_dense, 1, MAX_FFN),
-  RECIPE_INT("dense_intermediate_size", ffn_dense, 1, MAX_FFN),
-  RECIPE_INT("interleave_moe_layer_step", sparse_step, 1, MAX_LAYERS),
-  RECIPE_INT("moe_layer_interval", sparse_step, 1, MAX_LAYERS),
-  RECIPE_INT("sliding_window", window, 0, MAX_SEQ),
-  RECIPE_INT("attention_chunk_size", window, 0, MAX_SEQ),
-  RECIPE_INT("window_size", window, 0, MAX_SEQ),
-  RECIPE_INT("attention_window_size", window, 0, MAX_SEQ),
+  RECIPE_INT("lru_width attention_hidden_size", linear_width, 1, MAX_HIDDEN),
+  RECIPE_INT("block_multiple_of ffn_round_up_to_multiple_of", ffn_multiple, 1, MAX_FFN),
+  RECIPE_INT("chunk_size mamba_chunk_size", linear_chunk, 1, MAX_SEQ),
+  RECIPE_INT("expand mamba_expand", linear_expand, 1, 1024),
+  RECIPE_INT("intermediate_size_mlp dense_intermediate_size", ffn_dense, 1, MAX_FFN),
+  RECIPE_INT("interleave_moe_layer_step moe_layer_interval", sparse_step, 1, MAX_LAYERS),
+  RECIPE_INT("sliding_window attention_chunk_size window_size attention_window_size", window, 0, MAX_SEQ),
   RECIPE_INT("max_window_layers", window_from, 0, MAX_LAYERS),
-  RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
-  RECIPE_INT("_sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
-  RECIPE_INT("global_attn_every_n_layers", window_pattern, 1, MAX_LAYERS),
+  RECIPE_INT("sliding_window_pattern _sliding_window_pattern "
+             "global_attn_every_n_layers", window_pattern, 1, MAX_LAYERS),
   RECIPE_INT("local_attention", local_radius, 2, MAX_SEQ),
   RECIPE_BOOL("use_sliding_window", use_window),
   RECIPE_INT("no_rope_layer_interval", nope_interval, 0, MAX_LAYERS),
@@ -171,36 +98,26 @@ static const JsonField fields[] = {
   RECIPE_INT("num_channels", channels, 1, MAX_CHANNELS),
   RECIPE_INT("num_labels", classes, 1, MAX_VOCAB),
   RECIPE_INT("num_ln_in_parallel_attn", parallel_norms, 1, 2),
-  RECIPE_BOOL("tie_word_embeddings", tied),
-  RECIPE_BOOL("tie_embedding", tied),
+  RECIPE_BOOL("tie_word_embeddings tie_embedding", tied),
   RECIPE_BOOL("attention_bias", attention_bias),
   RECIPE_BOOL("mlp_bias", ffn_bias),
   RECIPE_BOOL("attention_out_bias", out_bias),
   RECIPE_BOOL("router_bias", router_bias),
-  RECIPE_BOOL("qkv_bias", qkv_bias),
-  RECIPE_BOOL("use_qkv_bias", qkv_bias),
-  RECIPE_BOOL("lm_head_bias", head_bias),
-  RECIPE_BOOL("decoder_bias", head_bias),
+  RECIPE_BOOL("qkv_bias use_qkv_bias", qkv_bias),
+  RECIPE_BOOL("lm_head_bias decoder_bias", head_bias),
   RECIPE_BOOL("attention_k_eq_v", full_key_is_value),
   RECIPE_BOOL("use_double_wide_mlp", keyless_wide),
   RECIPE_BOOL("norm_bias", norm_bias),
-  RECIPE_BOOL("bias", bias),
-  RECIPE_BOOL("enable_bias", bias),
-  RECIPE_BOOL("use_bias", bias),
-  RECIPE_BOOL("use_conv_bias", linear_conv_bias),
-  RECIPE_BOOL("mamba_conv_bias", linear_conv_bias),
-  RECIPE_BOOL("mamba_proj_bias", linear_bias),
-  RECIPE_BOOL("conv_bias", linear_bias),
+  RECIPE_BOOL("bias enable_bias use_bias", bias),
+  RECIPE_BOOL("use_conv_bias mamba_conv_bias", linear_conv_bias),
+  RECIPE_BOOL("mamba_proj_bias conv_bias", linear_bias),
   RECIPE_BOOL("mamba_rms_norm", linear_normed),
   RECIPE_BOOL("block_auto_adjust_ff_dim", ffn_adjusted),
   RECIPE_BOOL("use_attention_gate", gate_of_head),
   RECIPE_BOOL("use_expert_bias", router_correction),
-  RECIPE_BOOL("use_qk_norm", qk_norm),
-  RECIPE_BOOL("qk_layernorm", qk_norm),
-  RECIPE_BOOL("use_post_norm", norms_behind),
-  RECIPE_BOOL("use_sandwich_norm", norms_behind),
-  RECIPE_BOOL("parallel_attn", parallel),
-  RECIPE_BOOL("use_parallel_residual", parallel),
+  RECIPE_BOOL("use_qk_norm qk_layernorm", qk_norm),
+  RECIPE_BOOL("use_post_norm use_sandwich_norm", norms_behind),
+  RECIPE_BOOL("parallel_attn use_parallel_residual", parallel),
   RECIPE_BOOL("multi_query", multi_query),
   RECIPE_BOOL("new_decoder_architecture", new_decoder),
   RECIPE_BOOL("alibi", alibi),
@@ -210,27 +127,15 @@ static const JsonField fields[] = {
   RECIPE_STRING("topk_method", topk_method),
   RECIPE_STRING("position_embedding_type", position_type),
   RECIPE_STRING("attention_type", attention_type),
-  RECIPE_REAL("resid_pdrop", dropout, 0, 1),
-  RECIPE_REAL("dropout", dropout, 0, 1),
-  RECIPE_REAL("dropout_rate", dropout, 0, 1),
-  RECIPE_REAL("hidden_dropout", dropout, 0, 1),
-  RECIPE_REAL("hidden_dropout_prob", dropout, 0, 1),
-  RECIPE_REAL("residual_dropout", dropout, 0, 1),
+  RECIPE_REAL("resid_pdrop dropout dropout_rate hidden_dropout hidden_dropout_prob residual_dropout", dropout, 0, 1),
   RECIPE_REAL("block_ffn_dim_multiplier", ffn_multiplier, 1e-6, 1e6),
   RECIPE_REAL("ffn_proj_factor", ffn_multiplier, 1e-6, 1024),
   RECIPE_REAL("qk_dim_factor", key_factor, 1e-6, 1024),
   RECIPE_REAL("v_dim_factor", value_factor, 1e-6, 1024),
-  RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
-  RECIPE_REAL("rotary_emb_base", rope_theta, 1, 1e15),
-  RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
-  RECIPE_REAL("rotary_pct", rotary_share, 0, 1),
-  RECIPE_REAL("rms_norm_eps", norm_epsilon, 1e-30, 1),
-  RECIPE_REAL("layer_norm_eps", norm_epsilon, 1e-30, 1),
-  RECIPE_REAL("layer_norm_epsilon", norm_epsilon, 1e-30, 1),
-  RECIPE_REAL("norm_epsilon", norm_epsilon, 1e-30, 1),
-  RECIPE_REAL("norm_eps", norm_epsilon, 1e-30, 1),
-  RECIPE_REAL("router_aux_loss_coef", balance_loss, 0, 1e6),
-  RECIPE_REAL("aux_loss_alpha", balance_loss, 0, 1e6),
+  RECIPE_REAL("rope_theta rotary_emb_base", rope_theta, 1, 1e15),
+  RECIPE_REAL("partial_rotary_factor rotary_pct", rotary_share, 0, 1),
+  RECIPE_REAL("rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps", norm_epsilon, 1e-30, 1),
+  RECIPE_REAL("router_aux_loss_coef aux_loss_alpha", balance_loss, 0, 1e6),
 };
 
 /* Ours, which a copy of their file in models/ may carry. */
@@ -242,9 +147,36 @@ static const JsonField own_fields[] = {
   RECIPE_REAL("mlm_probability", mlm_probability, 0.001, 1),
 };
 
+/* A field for each spelling. */
+static gpointer split_spellings(gpointer data)
+{
+  GArray *fields = g_array_new(FALSE, FALSE, sizeof(JsonField));
+
+  (void)data;
+  for (gsize i = 0; i < G_N_ELEMENTS(spelled); i++) {
+    g_auto(GStrv) keys = g_strsplit(spelled[i].key, " ", -1);
+    for (char **key = keys; *key; key++) {
+      JsonField field = spelled[i];
+      field.key = g_intern_string(*key);
+      g_array_append_val(fields, field);
+    }
+  }
+  return fields;
+}
+
+static RecipeSource source_of(const JsonDoc *doc, const cJSON *object)
+{
+  static GOnce once = G_ONCE_INIT;
+  const GArray *fields = g_once(&once, split_spellings, NULL);
+
+  return (RecipeSource) { doc, object, (const JsonField *)(gconstpointer)fields->data, fields->len };
+}
+
 static gboolean check_aliases(const RecipeSource *source, GError **error)
 {
-  for (gsize i = 1; i < G_N_ELEMENTS(fields); i++) {
+  const JsonField *fields = source->fields;
+
+  for (gsize i = 1; i < source->n_fields; i++) {
     const cJSON *item = json_get(source->object, fields[i].key);
     if (!item || fields[i].offset != fields[i - 1].offset)
       continue;
@@ -259,11 +191,12 @@ static gboolean check_aliases(const RecipeSource *source, GError **error)
 }
 
 /* An explicit null means "none", where absence means the class's default. */
-static void clear_nulls(const cJSON *object, Recipe *r)
+static void clear_nulls(const RecipeSource *source, Recipe *r)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
-    if (fields[i].type == JSON_INT &&
-        cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, fields[i].key)))
+  const JsonField *fields = source->fields;
+
+  for (gsize i = 0; i < source->n_fields; i++)
+    if (fields[i].type == JSON_INT && cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(source->object, fields[i].key)))
       G_STRUCT_MEMBER(int, r, fields[i].offset) = 0;
 }
 
@@ -387,12 +320,12 @@ static gboolean read_fields(const RecipeSource *source, Recipe *r, GError **erro
 {
   const cJSON *width = json_get(source->object, "intermediate_size");
   const cJSON *list = r->listed_ffn && cJSON_IsArray(width) ? width : NULL;
-  JsonField own[G_N_ELEMENTS(fields)];
+  g_autofree JsonField *own = g_new(JsonField, source->n_fields);
   gsize n = 0;
 
-  for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
-    if (!list || !g_str_equal(fields[i].key, list->string))
-      own[n++] = fields[i];
+  for (gsize i = 0; i < source->n_fields; i++)
+    if (!list || !g_str_equal(source->fields[i].key, list->string))
+      own[n++] = source->fields[i];
   return json_read_foreign(source->doc, source->object, own, n, r, error) &&
          (!list || read_listed(source, list, r, error)) && read_xlstm(source, r, error);
 }
@@ -401,7 +334,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
 {
   static const JsonField outer[] = { RECIPE_BOOL("tie_word_embeddings", tied) };
   const JsonDoc *doc = source->doc;
-  clear_nulls(source->object, r);
+  clear_nulls(source, r);
   if (source->object != json_root(doc) &&
       !json_read_foreign(doc, json_root(doc), outer, G_N_ELEMENTS(outer), r, error))
     return FALSE;
@@ -533,7 +466,7 @@ Model *huggingface_read(const JsonDoc *doc, GError **error)
   const Family *family = find_family(doc, &object, error);
   if (!family)
     return NULL;
-  RecipeSource source = {doc, object, fields, G_N_ELEMENTS(fields)};
+  RecipeSource source = source_of(doc, object);
   Recipe r = family->defaults;
   r.family = family->model_type;
   Model *m = NULL;

@@ -46,7 +46,8 @@ def read_keys(kind):
     for name in ("huggingface", "huggingface_branches", "huggingface_loops", "huggingface_sizes",
                  "huggingface_tables"):
         with open(os.path.join(HERE, "../../src/model/%s.c" % name)) as file:
-            found.update(re.findall(r'(?:RECIPE|LOOP)_%s\("(\w+)"' % kind, file.read()))
+            for spellings in re.findall(r'(?:RECIPE|LOOP)_%s\(((?:\s*"[\w ]+")+)' % kind, file.read()):
+                found.update(re.findall(r"\w+", spellings))
     return sorted(found)
 
 
