@@ -279,39 +279,43 @@ static gboolean read_names(const JsonDoc *doc, const char *key, const char *cons
   return TRUE;
 }
 
-static gboolean read_context(const JsonDoc *doc, Framework *out, GError **error)
-{
-  int first = out->context_first;
+static const char *const sparse_names[] = { "separate", "fused", NULL };
 
-  if (!read_names(doc, "context_parallel", context_exchange_names, &out->context, &first, error))
-    return FALSE;
-  out->context_first = first;
-  return TRUE;
-}
-
-static gboolean read_dispatch(const JsonDoc *doc, Framework *out, GError **error)
-{
-  int first = out->dispatch_first;
-
-  if (!read_names(doc, "moe_token_dispatcher", expert_dispatch_names, &out->dispatch, &first, error))
-    return FALSE;
-  out->dispatch_first = first;
-  return TRUE;
-}
+static const struct {
+  const char *key;
+  const char *const *names;
+  gsize bits, first; /* first: 0 = it is none of the framework's */
+} name_lists[] = {
+  { "context_parallel", context_exchange_names, FIELD(context), FIELD(context_first) },
+  { "moe_token_dispatcher", expert_dispatch_names, FIELD(dispatch), FIELD(dispatch_first) },
+  { "sparse_attention", sparse_names, FIELD(sparse) },
+  { "cuda_graphs", cuda_graph_names, FIELD(graphs) },
+  { "adapters", adapter_kind_names, FIELD(adapters) },
+  { "optimizers", optimizer_names, FIELD(optimizers) },
+  { "state_dtypes", optimizer_state_names, FIELD(state_formats) },
+  { "fp8_recipes", fp8_recipe_names, FIELD(fp8_recipes) },
+  { "moe_stash_recipes", fp8_recipe_names, FIELD(stash_recipes) },
+  { "fp8_param_gather", fp8_recipe_names, FIELD(param_gathers) },
+  { "fp8_param_gather_default", fp8_recipe_names, FIELD(param_gathers_usual) },
+};
 
 /* A file of 0.1 that says fp8_primary gathers so under every recipe of fp8. */
-static gboolean read_recipes(const JsonDoc *doc, Framework *out, GError **error)
+static gboolean read_name_lists(const JsonDoc *doc, Framework *out, GError **error)
 {
   gboolean older = json_get(json_root(doc), "fp8_primary") && out->fp8_primary &&
                    !json_get(json_root(doc), "fp8_param_gather");
-  int first;
 
   if (older)
     out->param_gathers = out->param_gathers_usual = ~(1u << FP8_NVFP4);
-  return read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error) &&
-         read_names(doc, "moe_stash_recipes", fp8_recipe_names, &out->stash_recipes, &first, error) &&
-         read_names(doc, "fp8_param_gather", fp8_recipe_names, &out->param_gathers, &first, error) &&
-         read_names(doc, "fp8_param_gather_default", fp8_recipe_names, &out->param_gathers_usual, &first, error);
+  for (gsize i = 0; i < G_N_ELEMENTS(name_lists); i++) {
+    gsize bits = name_lists[i].bits, at = name_lists[i].first;
+    int first = at ? G_STRUCT_MEMBER(int, out, at) : 0;
+    if (!read_names(doc, name_lists[i].key, name_lists[i].names, &G_STRUCT_MEMBER(guint, out, bits), &first, error))
+      return FALSE;
+    if (at)
+      G_STRUCT_MEMBER(int, out, at) = first;
+  }
+  return TRUE;
 }
 
 /* Ranks that open each other's memory come in powers of two. */
@@ -320,16 +324,6 @@ static gboolean check_flex_node(const JsonDoc *doc, const Framework *f, GError *
   if (f->flex_node != 1 && (f->flex_node & (f->flex_node - 1)) == 0)
     return TRUE;
   return json_error(doc, json_get(json_root(doc), "moe_flex_node"), error, "0, 2, 4 or 8");
-}
-
-static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **error)
-{
-  int first;
-
-  return read_names(doc, "cuda_graphs", cuda_graph_names, &out->graphs, &first, error) &&
-         read_names(doc, "adapters", adapter_kind_names, &out->adapters, &first, error) &&
-         read_names(doc, "optimizers", optimizer_names, &out->optimizers, &first, error) &&
-         read_names(doc, "state_dtypes", optimizer_state_names, &out->state_formats, &first, error);
 }
 
 /* Names of modules in their order. */
@@ -380,14 +374,6 @@ static gboolean read_choices(const JsonDoc *doc, guint *out, GError **error)
     *out |= 1u << choice;
   }
   return TRUE;
-}
-
-static gboolean read_sparse(const JsonDoc *doc, Framework *out, GError **error)
-{
-  static const char *const kernels[] = { "separate", "fused", NULL };
-  int first;
-
-  return read_names(doc, "sparse_attention", kernels, &out->sparse, &first, error);
 }
 
 /* Replaces those of the framework that this one is like. */
@@ -444,10 +430,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
   return doc && start_from(doc, parsed, depth, error) &&
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
-         read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
-         check_flex_node(doc, &parsed->framework, error) &&
-         read_choices(doc, &parsed->framework.choices, error) && read_sparse(doc, &parsed->framework, error) &&
-         read_optimizers(doc, &parsed->framework, error) && read_recipes(doc, &parsed->framework, error) &&
+         read_name_lists(doc, &parsed->framework, error) && check_flex_node(doc, &parsed->framework, error) &&
+         read_choices(doc, &parsed->framework.choices, error) &&
          read_excludes(doc, &parsed->framework, error) && read_modules(doc, &parsed->framework, error) &&
          check_keys(doc, parsed->like == NULL, error);
 }
