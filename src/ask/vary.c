@@ -183,8 +183,7 @@ gboolean varied_plans(const Varied *v)
 
 static gboolean refuse(GError **error, const char *text, const char *expected)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--vary: %s: expected %s", text, expected);
-  return FALSE;
+  return input_error(error, "--vary: %s: expected %s", text, expected);
 }
 
 /* One list of values of a key. */

@@ -18,8 +18,7 @@ static gboolean fail(const char *name, int line, GError **error, const char *for
   va_start(args, format);
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s:%d: %s", name, line, message);
-  return FALSE;
+  return input_error(error, "%s:%d: %s", name, line, message);
 }
 
 /* ---- scanning ---- */
@@ -244,6 +243,12 @@ static gboolean read_number(const Csv *csv, int row, const char *column, gboolea
                 column, cell, integral ? "an integer" : "a number");
   *out = value;
   return TRUE;
+}
+
+gboolean csv_refuse(const Csv *csv, int row, const char *column, const char *expected, GError **error)
+{
+  return input_error(error, "%s: line %d: %s: \"%s\": expected %s", csv->name, g_array_index(csv->lines, int, row),
+                     column, csv_cell(csv, row, column), expected);
 }
 
 gboolean csv_real(const Csv *csv, int row, const char *column, double *out, GError **error)

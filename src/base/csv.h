@@ -34,6 +34,9 @@ const char *csv_cell(const Csv *csv, int row, const char *column);   /* "" if ab
 gboolean csv_real(const Csv *csv, int row, const char *column, double *out, GError **error);
 gboolean csv_int(const Csv *csv, int row, const char *column, int *out, GError **error);
 
+/* Sets "FILE: line LINE: COLUMN: "CELL": expected EXPECTED" and returns FALSE. */
+gboolean csv_refuse(const Csv *csv, int row, const char *column, const char *expected, GError **error);
+
 /* Appends a cell, quoted if it must be; `last` ends the line. */
 void csv_put(GString *text, const char *cell, gboolean last);
 

@@ -23,6 +23,11 @@ typedef enum {
 
 GQuark tdp_error_quark(void);
 
+/* Set an error of that code, and return FALSE, as a function that fails does. Without an `error` they write no text. */
+gboolean runtime_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+gboolean input_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+gboolean infeasible_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
 /* Exit status for an error: its code if it is of our domain, else 1
  * (2 for GLib's option errors). */
 int tdp_error_exit_code(const GError *error);

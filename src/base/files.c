@@ -159,8 +159,7 @@ char *files_find_beside(const char *name, const char *folder, const char *const 
 
   if (strcmp(folder, "models") == 0 && is_hub_name(name)) {
     g_autofree char *near = suggestion(strchr(name, '/') + 1, directory, also);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%s: no such file, and none is fetched: expected a config.json of that model%s%s%s", name,
+    input_error(error, "%s: no such file, and none is fetched: expected a config.json of that model%s%s%s", name,
                 near ? ", or a name as \"" : "", near ? near : "", near ? "\"" : "");
     return NULL;
   }
@@ -174,9 +173,9 @@ char *files_find_beside(const char *name, const char *folder, const char *const 
   if (found)
     return found;
   g_autofree char *meant = suggestion(name, directory, also);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no such %s (looked in ., %s)%s%s%s%s",
-              *name ? name : "\"\"", kind_of(folder), directory, meant ? "; did you mean \"" : "",
-              meant ? meant : "", meant ? "\"?" : "", meant ? "" : listing_of(folder));
+  input_error(error, "%s: no such %s (looked in ., %s)%s%s%s%s", *name ? name : "\"\"", kind_of(folder), directory,
+              meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "",
+              meant ? "" : listing_of(folder));
   return NULL;
 }
 
@@ -251,8 +250,7 @@ char *files_read(const char *path, gsize *length, GError **error)
   if (file >= 0)
     close(file);
   if (failure) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", strcmp(path, "-") == 0 ? "stdin" : path,
-                read_failure(failure));
+    input_error(error, "%s: %s", strcmp(path, "-") == 0 ? "stdin" : path, read_failure(failure));
     g_string_free(text, TRUE);
     return NULL;
   }
@@ -262,8 +260,7 @@ char *files_read(const char *path, gsize *length, GError **error)
 
 static gboolean fail_write(const char *path, const char *reason, GError **error)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot write: %s", path, reason);
-  return FALSE;
+  return runtime_error(error, "%s: cannot write: %s", path, reason);
 }
 
 /* Writes to an open stream and flushes it; 0 or the errno of what failed. */

@@ -97,9 +97,7 @@ char *json_path(const JsonDoc *doc, const cJSON *item)
 
 static gboolean fail(const JsonDoc *doc, const char *path, const char *what, GError **error)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s%s%s", doc->name, path, *path ? ": " : "",
-              what);
-  return FALSE;
+  return input_error(error, "%s: %s%s%s", doc->name, path, *path ? ": " : "", what);
 }
 
 static gboolean fail_item(const JsonDoc *doc, const cJSON *item, const char *what, GError **error)

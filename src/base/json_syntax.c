@@ -261,8 +261,7 @@ gboolean json_syntax_check(const char *text, gsize length, const char *name, GEr
       start = c + 1;
     }
   }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s:%d:%ld: %s", name, line,
-              g_utf8_strlen(start, scan.fault - start) + 1, scan.message);
+  input_error(error, "%s:%d:%ld: %s", name, line, g_utf8_strlen(start, scan.fault - start) + 1, scan.message);
   g_free(scan.message);
   return FALSE;
 }

@@ -75,12 +75,10 @@ static gboolean place_rows(Rows *rows, Machine *machine, const LinkPoint *points
     int tier = group_tier(row->cluster, &row->group);
     if (i == 0)
       rows->tier = tier;
-    if (tier != rows->tier) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                  "%s: ranks meet in tier \"%s\", those of %s in \"%s\": expected files of one link", point->file,
-                  row->cluster->tiers[tier].name, points[0].file, row->cluster->tiers[rows->tier].name);
-      return FALSE;
-    }
+    if (tier != rows->tier)
+      return input_error(error, "%s: ranks meet in tier \"%s\", those of %s in \"%s\": expected files of one link",
+                         point->file, row->cluster->tiers[tier].name, points[0].file,
+                         row->cluster->tiers[rows->tier].name);
   }
   weigh(rows);
   return TRUE;
@@ -190,12 +188,11 @@ static gboolean check_count(const Rows *rows, const char *file, int mask, GError
   if (constants > 0 && rows->n >= POINTS_A_CONSTANT * constants)
     return TRUE;
   if (constants == 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%s: %d points tell no constant of the link: expected sizes from a few bytes to hundreds of MB", file,
-                rows->n);
+    input_error(error, "%s: %d points tell no constant of the link: expected sizes from a few bytes to hundreds of MB",
+                file, rows->n);
   else
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %d points: expected at least %d, to fit %d constants", file,
-                rows->n, POINTS_A_CONSTANT * constants, constants);
+    input_error(error, "%s: %d points: expected at least %d, to fit %d constants", file, rows->n,
+                POINTS_A_CONSTANT * constants, constants);
   return FALSE;
 }
 

@@ -20,7 +20,7 @@ static void machine_error(const LinkPoint *point, GError **error, const char *fo
   va_start(args, format);
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", point->file, message);
+  input_error(error, "%s: %s", point->file, message);
 }
 
 /* ---- the rate of a link, from the servers that have it ---- */
@@ -82,9 +82,8 @@ static gboolean find_rate(Machine *machine, GError **error)
   }
   if (agree && machine->bytes_per_s > 0)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--like: %s: %s: expected the rate too, by --cluster or --gb-per-s",
-              link->name, agree ? "no server has this link" : "servers with this link differ in its rate");
-  return FALSE;
+  return input_error(error, "--like: %s: %s: expected the rate too, by --cluster or --gb-per-s", link->name,
+                     agree ? "no server has this link" : "servers with this link differ in its rate");
 }
 
 /* ---- the machine ---- */
@@ -116,15 +115,11 @@ gboolean machine_init(Machine *machine, const LinkSetup *setup, GError **error)
   *machine = (Machine){.clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free),
                        .shapes = g_array_new(FALSE, FALSE, sizeof(Shape)),
                        .bytes_per_s = setup->bytes_per_s};
-  if (!setup->like && !setup->cluster) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--like: missing: expected the link that was measured, as in "
-                "--like nvlink3-switch, or its cluster by --cluster");
-    return FALSE;
-  }
-  if (setup->cluster && setup->bytes_per_s > 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gb-per-s: expected no --cluster beside it, which has the rate");
-    return FALSE;
-  }
+  if (!setup->like && !setup->cluster)
+    return input_error(error, "--like: missing: expected the link that was measured, as in "
+                       "--like nvlink3-switch, or its cluster by --cluster");
+  if (setup->cluster && setup->bytes_per_s > 0)
+    return input_error(error, "--gb-per-s: expected no --cluster beside it, which has the rate");
   if (setup->like && !read_like(machine, setup->like, error))
     return FALSE;
   if (setup->cluster)
@@ -143,9 +138,8 @@ gboolean machine_start(Machine *machine, const Link *own, GError **error)
     machine->like = g_strdup(own->name);
     return TRUE;
   }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "%s: link %s has no file of its own: expected --like, a link to start from", machine->path, own->name);
-  return FALSE;
+  return input_error(error, "%s: link %s has no file of its own: expected --like, a link to start from", machine->path,
+                     own->name);
 }
 
 void machine_clear(Machine *machine)

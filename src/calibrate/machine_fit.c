@@ -44,9 +44,7 @@ static gboolean set_rates(const GArray *points, MachineFit *fit, GError **error)
   }
   if (fit->peak_flops_per_s > 0 && fit->copy_bytes_per_s > 0 && fit->host_bytes_per_s > 0)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "expected products and transfers (copy, upload, download) of one rank");
-  return FALSE;
+  return input_error(error, "expected products and transfers (copy, upload, download) of one rank");
 }
 
 /* ---- products ---- */

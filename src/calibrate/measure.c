@@ -314,7 +314,7 @@ gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *point
   }
   const char *failure = b->failed(b) ? b->failed(b) : rounds == 0 ? message : m.bench.failure;
   if (failure)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", b->name, failure);
+    runtime_error(error, "backend %s: %s", b->name, failure);
   measure_clear(&m, b);
   return !failure;
 }

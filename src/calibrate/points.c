@@ -297,13 +297,6 @@ char *points_csv(const MachineHead *head, const GArray *points)
   return g_string_free(text, FALSE);
 }
 
-static gboolean bad_row(const Csv *csv, int row, const char *column, const char *expected, GError **error)
-{
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: \"%s\": expected %s", csv->name,
-              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
-  return FALSE;
-}
-
 static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **error)
 {
   static const char *const counts[] = { "m", "n", "k", "head_dim", "ranks", "busy", "rounds" };
@@ -313,7 +306,7 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
   int kind = names_find(point_kind_names, csv_cell(csv, row, "kind"));
 
   if (kind < 0)
-    return bad_row(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside, "
+    return csv_refuse(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside, "
                                     "reference or turn", error);
   *p = named(kind, csv_cell(csv, row, "name"));
   p->backward = g_str_equal(csv_cell(csv, row, "pass"), "backward");
@@ -321,17 +314,17 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
     if (!csv_int(csv, row, counts[i], out[i], error))
       return FALSE;
     if (*out[i] < 0 || *out[i] > 1 << 24)
-      return bad_row(csv, row, counts[i], "a count", error);
+      return csv_refuse(csv, row, counts[i], "a count", error);
   }
   for (gsize i = 0; i < G_N_ELEMENTS(reals); i++) {
     if (!csv_real(csv, row, reals[i], values[i], error))
       return FALSE;
     if (!(*values[i] >= 0))
-      return bad_row(csv, row, reals[i], "a number of at least 0", error);
+      return csv_refuse(csv, row, reals[i], "a number of at least 0", error);
   }
   if ((kind == POINT_COLLECTIVE || kind == POINT_BESIDE) && names_find(collective_names, p->name) < 0)
-    return bad_row(csv, row, "name", "a collective", error);
-  return p->seconds > 0 ? TRUE : bad_row(csv, row, "seconds", "a time above 0", error);
+    return csv_refuse(csv, row, "name", "a collective", error);
+  return p->seconds > 0 ? TRUE : csv_refuse(csv, row, "seconds", "a time above 0", error);
 }
 
 /* Files of cores may lack the row. */
@@ -347,12 +340,12 @@ static gboolean read_device(const Csv *csv, MachineHead *head, GError **error)
       !csv_real(csv, 1, "seconds", &head->host_memory_bytes, error))
     return FALSE;
   if (precision < 0)
-    return bad_row(csv, 1, "name", "a number format", error);
+    return csv_refuse(csv, 1, "name", "a number format", error);
   head->precision = precision;
   if (head->units < 1)
-    return bad_row(csv, 1, "m", "multiprocessors, at least 1", error);
+    return csv_refuse(csv, 1, "m", "multiprocessors, at least 1", error);
   if (!(head->host_memory_bytes > 0 && head->cache_bytes >= 0))
-    return bad_row(csv, 1, "seconds", "a number above 0", error);
+    return csv_refuse(csv, 1, "seconds", "a number above 0", error);
   return TRUE;
 }
 
@@ -371,18 +364,15 @@ static gboolean check_head(const Csv *csv, const MachineHead *head, GError **err
 
   for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
     if (!rules[i].ok)
-      return bad_row(csv, 0, rules[i].column, rules[i].expected, error);
+      return csv_refuse(csv, 0, rules[i].column, rules[i].expected, error);
   return TRUE;
 }
 
 static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
 {
-  if (csv->rows->len == 0 || !g_str_equal(csv_cell(csv, 0, "kind"), "machine")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%s: expected points of tdp-calibrate --points, whose first row is the machine",
-                csv->name);
-    return FALSE;
-  }
+  if (csv->rows->len == 0 || !g_str_equal(csv_cell(csv, 0, "kind"), "machine"))
+    return input_error(error, "%s: expected points of tdp-calibrate --points, whose first row is the machine",
+                       csv->name);
   *head = (MachineHead) { .ranks = 0 };
   g_strlcpy(head->device, csv_cell(csv, 0, "name"), sizeof head->device);
   g_strlcpy(head->date, csv_cell(csv, 0, "pass"), sizeof head->date);
@@ -390,7 +380,7 @@ static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
       !csv_real(csv, 0, "seconds", &head->host_bytes_per_s, error))
     return FALSE;
   if (head->ranks < 1 || head->ranks > 4096)
-    return bad_row(csv, 0, "ranks", "from 1 to 4096", error);
+    return csv_refuse(csv, 0, "ranks", "from 1 to 4096", error);
   head->node_ranks = head->processors = head->ranks;
   if (!csv_int(csv, 0, "n", &head->node_ranks, error) || !csv_int(csv, 0, "m", &head->processors, error))
     return FALSE;

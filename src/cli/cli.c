@@ -121,16 +121,11 @@ static gboolean check_values(char **argv, const GOptionEntry *entries, GError **
   for (int i = 1; argv[i] && strcmp(argv[i], "--") != 0; i++) {
     const GOptionEntry *entry = entry_in(entries, argv[i]);
     const char *value = strchr(argv[i], '='), *next = argv[i + 1];
-    if (entry && value && entry->arg == G_OPTION_ARG_NONE) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected no value", entry->long_name, value + 1);
-      return FALSE;
-    }
+    if (entry && value && entry->arg == G_OPTION_ARG_NONE)
+      return input_error(error, "--%s: %s: expected no value", entry->long_name, value + 1);
     gboolean words = entry && g_str_equal(entry->long_name, "script-args"); /* options of a script */
-    if (entry && !value && !words && entry->arg_description && next && is_option(entries, next)) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected %s", entry->long_name, next,
-                  entry->arg_description);
-      return FALSE;
-    }
+    if (entry && !value && !words && entry->arg_description && next && is_option(entries, next))
+      return input_error(error, "--%s: %s: expected %s", entry->long_name, next, entry->arg_description);
   }
   return TRUE;
 }
@@ -173,8 +168,7 @@ Model *cli_load_model(const char *name, GError **error)
   g_autofree char *path = NULL;
 
   if (!name) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--model: missing: expected a model file or name, as in --model gpt3");
+    input_error(error, "--model: missing: expected a model file or name, as in --model gpt3");
     return NULL;
   }
   g_autoptr(Launch) launch = NULL;
@@ -206,8 +200,7 @@ static gboolean read_plan(const char *path, const Model *model, Plan *plan, Fram
 Cluster *cli_load_cluster(const char *name, GError **error)
 {
   if (!name) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--cluster: missing: expected a cluster file or name, as in --cluster dgx");
+    input_error(error, "--cluster: missing: expected a cluster file or name, as in --cluster dgx");
     return NULL;
   }
   note_shadow(name, "hardware");
@@ -223,10 +216,9 @@ gboolean cli_limit_power(Cluster *c, double watts, GError **error)
     return TRUE;
   }
   if (c->n_types > 0 || cluster_power_w(c) <= 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--power-limit: expected a cluster of alike nodes whose devices have power_w");
+    input_error(error, "--power-limit: expected a cluster of alike nodes whose devices have power_w");
   else
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--power-limit: %g: expected %g to %g W of the device", watts,
+    input_error(error, "--power-limit: %g: expected %g to %g W of the device", watts,
                 POWER_SHARE_LEAST * cluster_rated_power_w(c), cluster_rated_power_w(c));
   return FALSE;
 }
@@ -261,8 +253,7 @@ gboolean cli_check_count(const char *option, int *value, GError **error)
   }
   if (*value >= 1)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %d: expected an integer of at least 1", option, *value);
-  return FALSE;
+  return input_error(error, "%s: %d: expected an integer of at least 1", option, *value);
 }
 
 /* Powers of a thousand, or of 1024, that letters behind a number stand for; B: billions of tokens. */
@@ -292,8 +283,7 @@ gboolean cli_positive(const char *option, const char *text, double *out, GError 
   *out = 0;
   if (!text || (read_scaled(text, 1000, out) && *out > 0))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a number above 0", option, text);
-  return FALSE;
+  return input_error(error, "%s: %s: expected a number above 0", option, text);
 }
 
 gboolean cli_tokens(const char *option, const char *text, double *out, GError **error)
@@ -302,9 +292,7 @@ gboolean cli_tokens(const char *option, const char *text, double *out, GError **
     return FALSE;
   if (*out <= CLI_TOKENS_MAX)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected at most %gT tokens", option, text,
-              CLI_TOKENS_MAX / 1e12);
-  return FALSE;
+  return input_error(error, "%s: %s: expected at most %gT tokens", option, text, CLI_TOKENS_MAX / 1e12);
 }
 
 gboolean cli_read_count(const char *option, const char *text, int kilo, int *out, GError **error)
@@ -313,11 +301,9 @@ gboolean cli_read_count(const char *option, const char *text, int kilo, int *out
 
   if (!text)
     return TRUE;
-  if (!read_scaled(text, kilo, &value) || value != floor(value) || fabs(value) > G_MAXINT || strpbrk(text, "eE")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected an integer from 1 to %d, as in 8 or 8k (%d)",
-                option, text, G_MAXINT, 8 * kilo);
-    return FALSE;
-  }
+  if (!read_scaled(text, kilo, &value) || value != floor(value) || fabs(value) > G_MAXINT || strpbrk(text, "eE"))
+    return input_error(error, "%s: %s: expected an integer from 1 to %d, as in 8 or 8k (%d)", option, text, G_MAXINT,
+                       8 * kilo);
   *out = (int)value;
   if (power_of(text[strlen(text) - 1]))
     g_printerr("%s: note: %s %s is %d\n", g_get_prgname(), option, text, *out);
@@ -348,8 +334,7 @@ gboolean cli_precision(const char *text, DType *out, Fp8Recipe *recipe, GError *
   *recipe = FP8_NONE;
   if (words[0] && words[1] && (!g_str_equal(words[0], "fp8") || scales <= FP8_NONE || scales == FP8_NVFP4)) {
     g_autofree char *names = fp8_recipes_text(~0u);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp8:NAME with %s", text, names);
-    return FALSE;
+    return input_error(error, "--precision: %s: expected fp8:NAME with %s", text, names);
   }
   for (gsize i = 0; words[0] && i < G_N_ELEMENTS(choices); i++)
     if (g_str_equal(dtype_names[choices[i]], words[0])) {
@@ -357,8 +342,7 @@ gboolean cli_precision(const char *text, DType *out, Fp8Recipe *recipe, GError *
       *recipe = (Fp8Recipe)scales;
       return TRUE;
     }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", text);
-  return FALSE;
+  return input_error(error, "--precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", text);
 }
 
 gboolean cli_adapter(const char *text, const Model *model, Adapter *out, GError **error)
@@ -368,7 +352,7 @@ gboolean cli_adapter(const char *text, const Model *model, Adapter *out, GError 
   if (text && !expected)
     expected = adapter_refusal(out, model);
   if (expected)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--adapter: %s: expected %s", text, expected);
+    input_error(error, "--adapter: %s: expected %s", text, expected);
   return !expected;
 }
 
@@ -382,9 +366,7 @@ gboolean cli_share(const char *option, const char *text, double *out, GError **e
     *out /= 100;
   if (!text || (end != text && end[percent] == '\0' && *out >= 0 && *out < 1))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a share from 0 to below 1, or percent", option,
-              text);
-  return FALSE;
+  return input_error(error, "%s: %s: expected a share from 0 to below 1, or percent", option, text);
 }
 
 int cli_fail(const char *program, GError *error)

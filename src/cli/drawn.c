@@ -18,8 +18,7 @@ gboolean drawn_check(const char *plots, gboolean json, GError **error)
 {
   if (!json || !drawn_asked(plots))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: -: expected a folder beside --json");
-  return FALSE;
+  return input_error(error, "--plots: -: expected a folder beside --json");
 }
 
 /* ---- pixels ---- */

@@ -15,25 +15,17 @@ void engine_options_clear(EngineOptions *o)
   g_strfreev(o->stragglers);
 }
 
-static gboolean refuse(GError **error, const char *message)
-{
-  g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INPUT, message);
-  return FALSE;
-}
-
 /* What goes with draws, and what they go with. */
 static gboolean check_draws(const EngineOptions *o, GError **error)
 {
   if (o->operations && o->draws == 0)
-    return refuse(error, "--operations: expected --draws with it");
-  if (o->draws > DRAWS_MAX) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--draws: %d: expected at most %d", o->draws, DRAWS_MAX);
-    return FALSE;
-  }
+    return input_error(error, "--operations: expected --draws with it");
+  if (o->draws > DRAWS_MAX)
+    return input_error(error, "--draws: %d: expected at most %d", o->draws, DRAWS_MAX);
   if (o->draws > 0 && o->contention)
-    return refuse(error, "--contention: expected no --draws with it");
+    return input_error(error, "--contention: expected no --draws with it");
   if (o->draws > 0 && o->receive_buffers > 0)
-    return refuse(error, "--receive-buffers: expected no --draws with it");
+    return input_error(error, "--receive-buffers: expected no --draws with it");
   return TRUE;
 }
 
@@ -42,16 +34,14 @@ gboolean engine_options_check(EngineOptions *o, GError **error)
   if (!cli_check_count("--receive-buffers", &o->receive_buffers, error) ||
       !cli_check_count("--draws", &o->draws, error))
     return FALSE;
-  if (o->ranks && !g_str_equal(o->ranks, "all")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--ranks: \"%s\": expected all", o->ranks);
-    return FALSE;
-  }
+  if (o->ranks && !g_str_equal(o->ranks, "all"))
+    return input_error(error, "--ranks: \"%s\": expected all", o->ranks);
   if (o->stragglers && !o->ranks && o->draws == 0)
-    return refuse(error, "--straggler: expected --ranks all or --draws with it");
+    return input_error(error, "--straggler: expected --ranks all or --draws with it");
   if (o->ranks && o->contention)
-    return refuse(error, "--contention: expected no --ranks all with it");
+    return input_error(error, "--contention: expected no --ranks all with it");
   if (o->ranks && o->receive_buffers > 0)
-    return refuse(error, "--receive-buffers: expected no --ranks all with it");
+    return input_error(error, "--receive-buffers: expected no --ranks all with it");
   return check_draws(o, error);
 }
 
@@ -69,10 +59,9 @@ static gboolean parse_straggler(const char *text, int ranks, Straggler *out, GEr
       return TRUE;
     }
   }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "--straggler: \"%s\": expected RANK=FACTOR, a rank from 0 to %d and a factor above 0, as in 3=1.2", text,
-              ranks - 1);
-  return FALSE;
+  return input_error(error,
+                     "--straggler: \"%s\": expected RANK=FACTOR, a rank from 0 to %d and a factor above 0, as in 3=1.2",
+                     text, ranks - 1);
 }
 
 static GArray *parse_stragglers(const EngineOptions *o, int ranks, GError **error)
@@ -90,10 +79,8 @@ static GArray *parse_stragglers(const EngineOptions *o, int ranks, GError **erro
 
 static gboolean refuse_plan(GError **error, const char *option)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "%s: collectives of this plan that slow computation wait for one another across stages: "
-              "expected a plan whose gradients are not reduced beside computation", option);
-  return FALSE;
+  return input_error(error, "%s: collectives of this plan that slow computation wait for one another across stages: "
+                     "expected a plan whose gradients are not reduced beside computation", option);
 }
 
 static Trace *simulate_all(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan,
@@ -131,7 +118,7 @@ Trace *engine_simulate(const EngineOptions *o, const Model *model, const Cluster
 
   *run = NULL;
   if (cluster->n_types > 0 && (o->ranks || o->contention || o->draws > 0)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a cluster of alike nodes, %s has %d types",
+    input_error(error, "%s: expected a cluster of alike nodes, %s has %d types",
                 o->ranks ? "--ranks" : o->contention ? "--contention" : "--draws", cluster->name, cluster->n_types);
     return NULL;
   }

@@ -33,9 +33,7 @@ gboolean exports_check(char *const *exports, GError **error)
       g_autofree char *tools = exporter_list();
       g_auto(GStrv) names = g_strsplit(tools, ", ", -1), parts = g_strsplit(exports[i], "=", 2);
       g_autofree char *meant = names_meant((const char *const *)names, parts[0] ? parts[0] : "");
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--export: %s: expected TOOL=FILE with a tool of %s%s", exports[i],
-                  tools, meant);
-      return FALSE;
+      return input_error(error, "--export: %s: expected TOOL=FILE with a tool of %s%s", exports[i], tools, meant);
     }
   return TRUE;
 }

@@ -59,10 +59,8 @@ static gboolean take_gpu(Found *f, const char *file, const char *driver_name, GE
   const char *gpu = import_gpu_of(driver_name);
 
   fprintf(stderr, "%s: of %s, %s\n", file, driver_name, gpu ? gpu : "not known here");
-  if (gpu && f->gpu && !g_str_equal(gpu, f->gpu)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: is of %s: expected %s, as said before", file, gpu, f->gpu);
-    return FALSE;
-  }
+  if (gpu && f->gpu && !g_str_equal(gpu, f->gpu))
+    return input_error(error, "%s: is of %s: expected %s, as said before", file, gpu, f->gpu);
   f->gpu = gpu ? gpu : f->gpu;
   return TRUE;
 }
@@ -72,9 +70,7 @@ static gboolean take_topology(Found *f, const char *file, char *text, const Impo
   fprintf(stderr, "%s: %s\n", file, importer->name);
   if (f->topology) {
     g_free(text);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: a second topology: expected one, that of %s", file,
-                f->topology);
-    return FALSE;
+    return input_error(error, "%s: a second topology: expected one, that of %s", file, f->topology);
   }
   f->topology = g_strdup(file);
   f->text = text;
@@ -111,11 +107,9 @@ static gboolean take_tests(Found *f, const char *file, const char *text, GError 
   g_autoptr(GError) why = NULL;
   NcclTests *tests = nccl_tests_parse(text, file, COLLECTIVE_COUNT, &why);
 
-  if (!tests) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a topology, a Kineto trace or nccl-tests, as which it "
-                "cannot be read: %s", file, why->message);
-    return FALSE;
-  }
+  if (!tests)
+    return input_error(error, "%s: expected a topology, a Kineto trace or nccl-tests, as which it cannot be read: %s",
+                       file, why->message);
   g_ptr_array_add(f->tests, tests);
   nccl_tests_points(tests, points);
   for (guint i = 0; i < points->len; i++) {
@@ -197,10 +191,9 @@ static gboolean check_rate(const LinkCalibration *link, const LinkPoint *points,
 
   if (link->errors.mean <= ERROR_MOST && !(full && slower > SLOWER_MOST))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %.4g GB/s a device fits its times with a mean error of %.0f %%, "
-              "large sizes with %+.0f %%: expected %s", of, link->bytes_per_s / 1e9, 100 * link->errors.mean,
-              100 * (slower - 1), expected);
-  return FALSE;
+  return input_error(error, "%s: %.4g GB/s a device fits its times with a mean error of %.0f %%, "
+                     "large sizes with %+.0f %%: expected %s", of, link->bytes_per_s / 1e9, 100 * link->errors.mean,
+                     100 * (slower - 1), expected);
 }
 
 /* Fits to the points, on the machine as it is known without them; the text of the link, NULL and the error. */
@@ -236,11 +229,8 @@ static gboolean fit_into(cJSON *holder, const Measured *measured, const cJSON *s
   const cJSON *link = holder ? json_get(holder, "link") : NULL, *own = holder ? json_get(holder, "name") : NULL;
 
   name = own ? own->valuestring : name;
-  if (measured->points->len && !link) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: times of a %s: %s has none", measured->files->str, name,
-                f->topology);
-    return FALSE;
-  }
+  if (measured->points->len && !link)
+    return input_error(error, "%s: times of a %s: %s has none", measured->files->str, name, f->topology);
   if (!measured->points->len) {
     if (link)
       fprintf(stderr, "%s: not measured: as %s\n", name, link->valuestring);
@@ -275,10 +265,8 @@ static gboolean set_rate(cJSON *server, double bytes_per_s, GError **error)
 
   if (bytes_per_s <= 0)
     return TRUE;
-  if (!network) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gb-per-s: expected a topology that has NICs");
-    return FALSE;
-  }
+  if (!network)
+    return input_error(error, "--gb-per-s: expected a topology that has NICs");
   double nics = json_get(network, "nics_per_node")->valuedouble;
   double gbit_per_s = bytes_per_s * 8e-9 * json_get(server, "devices_per_node")->valuedouble / nics;
   cJSON_ReplaceItemInObjectCaseSensitive(network, "nic_gbit_per_s", cJSON_CreateNumber(gbit_per_s));
@@ -295,12 +283,11 @@ char *import_machine(char *const *files, const MachineSaid *said, GError **error
     if (!take(&f, files[i], error))
       return NULL;
   if (!f.topology && f.traces > 1 && f.tests->len == 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--import: %d traces: expected one: those of a run's ranks are read one "
-                "by one", f.traces);
+    input_error(error, "--import: %d traces: expected one: those of a run's ranks are read one " "by one", f.traces);
     return NULL;
   }
   if (!f.topology) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--import: no topology: expected what nvidia-smi topo -m prints, or "
+    input_error(error, "--import: no topology: expected what nvidia-smi topo -m prints, or "
                 "the XML of NCCL_TOPO_DUMP_FILE, among the files");
     return NULL;
   }

@@ -64,11 +64,8 @@ static gboolean load_plan(Improve *m, GError **error)
   if (m->launch ? !launch_plan(m->launch, m->path, m->model, &m->plan, &m->framework, error)
                 : !plan_parse(m->text, m->length, m->path, m->model, &m->plan, &m->framework, error))
     return FALSE;
-  if (m->options->seq > 0 && m->plan.seq != m->options->seq) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seq: %d: expected the %d that %s says", m->options->seq, m->plan.seq,
-                m->path);
-    return FALSE;
-  }
+  if (m->options->seq > 0 && m->plan.seq != m->options->seq)
+    return input_error(error, "--seq: %d: expected the %d that %s says", m->options->seq, m->plan.seq, m->path);
   if (!cluster_resize(m->cluster, m->plan.gpus, error)) {
     g_prefix_error(error, "%s: gpus: ", m->path);
     return FALSE;
@@ -92,8 +89,7 @@ static gboolean check_script(const Improve *m, GError **error)
 {
   if (!m->options->script_args || (m->launch && (m->launch->named || (m->launch->editable && !m->launch->whole))))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--script-args: expected without %s, which is no script", m->path);
-  return FALSE;
+  return input_error(error, "--script-args: expected without %s, which is no script", m->path);
 }
 
 static gboolean load(Improve *m, GError **error)
@@ -145,13 +141,10 @@ static gboolean choose(Improve *m, GError **error)
   }
   if (near || best || m->near->fits)
     return TRUE;
-  if (m->found->halted) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: stopped before any plan that fits was found", m->path);
-    return FALSE;
-  }
+  if (m->found->halted)
+    return runtime_error(error, "%s: stopped before any plan that fits was found", m->path);
   g_autofree char *why = explain_nothing(m->found, m->model, m->cluster, &m->search);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: %s", m->path, why);
-  return FALSE;
+  return infeasible_error(error, "%s: %s", m->path, why);
 }
 
 /* ---- the answer ---- */

@@ -20,9 +20,8 @@ gboolean launch_text(const char *text, gsize length, const char *path, const Lau
   }
   if (braced)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a JSON file, a script or log with arguments of "
-              "Megatron-LM, or settings of nanotron, torchtitan or DeepSpeed", path);
-  return FALSE;
+  return input_error(error, "%s: expected a JSON file, a script or log with arguments of "
+                     "Megatron-LM, or settings of nanotron, torchtitan or DeepSpeed", path);
 }
 
 gboolean launch_file(const char *name, const char *folder, Launch **out, GError **error)
@@ -40,8 +39,8 @@ Model *launch_model(const Launch *launch, const char *name, GError **error)
 {
   if (launch->model)
     return model_parse(launch->model, strlen(launch->model), name, error);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model: %s%s: expected its file or name beside it, as in "
-              "--model gpt3", name, launch->unknown_model ? launch->unknown_model : "not told",
+  input_error(error, "%s: model: %s%s: expected its file or name beside it, as in " "--model gpt3", name,
+              launch->unknown_model ? launch->unknown_model : "not told",
               launch->unknown_model ? " is none that is known here" : "");
   return NULL;
 }

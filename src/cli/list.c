@@ -213,7 +213,7 @@ static const List *find(const char *what, GError **error)
       return &lists[i];
   }
   g_autofree char *hint = names_hint(names, what);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--list: %s: expected a list: %s", what, hint);
+  input_error(error, "--list: %s: expected a list: %s", what, hint);
   return NULL;
 }
 

@@ -29,7 +29,7 @@ static Backend *open_backend(const MachineOptions *o, const Launch *launch, Cont
       break;
     }
   if (!backend)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--backend: %s: %s", o->backend ? o->backend : "", message);
+    input_error(error, "--backend: %s: %s", o->backend ? o->backend : "", message);
   return backend;
 }
 

@@ -82,10 +82,9 @@ static AskedKind asked_kind(const PlanOptions *o, const char **option)
 static gboolean refuse_together(const char *option, const char *needs, const char *asked, GError **error)
 {
   if (needs)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected %s with it", option, needs);
+    input_error(error, "%s: expected %s with it", option, needs);
   else
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected without %s, which answers something else", option,
-                asked);
+    input_error(error, "%s: expected without %s, which answers something else", option, asked);
   return FALSE;
 }
 
@@ -162,19 +161,12 @@ static gboolean read_counts(PlanOptions *o, GError **error)
 /* What options ask for, alone and together. */
 gboolean plan_options_check(PlanOptions *o, GError **error)
 {
-  if (o->layerwise && o->json) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --json with it");
-    return FALSE;
-  }
-  if (o->layerwise && o->adapter) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --adapter with it");
-    return FALSE;
-  }
-  if (o->refine && o->objective && g_str_equal(o->objective, "memory")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--refine: expected another objective than memory: it shortens steps");
-    return FALSE;
-  }
+  if (o->layerwise && o->json)
+    return input_error(error, "--layerwise: expected no --json with it");
+  if (o->layerwise && o->adapter)
+    return input_error(error, "--layerwise: expected no --adapter with it");
+  if (o->refine && o->objective && g_str_equal(o->objective, "memory"))
+    return input_error(error, "--refine: expected another objective than memory: it shortens steps");
   if (!read_counts(o, error) || !check_together(o, error))
     return FALSE;
   return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
@@ -190,7 +182,7 @@ static gboolean parse(int *argc, char ***argv, const GOptionEntry *entries, GErr
   if (!cli_parse(argc, argv, entries, "Finds the fastest way to train a model on a cluster, and says why.", error))
     return FALSE;
   if (*argc > 1)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
+    input_error(error, "%s: expected no further argument", (*argv)[1]);
   return *argc <= 1;
 }
 

@@ -15,18 +15,15 @@ static gboolean read_objective(const char *option, const char *name, const Objec
   if (*out)
     return TRUE;
   g_autofree char *list = objective_list(), *meant = objective_meant(name);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s%s", option, name, list, meant);
-  return FALSE;
+  return input_error(error, "%s: %s: expected %s%s", option, name, list, meant);
 }
 
 static gboolean read_pareto(Planning *p, const char *text, GError **error)
 {
   g_auto(GStrv) names = g_strsplit(text, ",", -1);
 
-  if (g_strv_length(names) != 2 || g_str_equal(names[0], names[1])) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--pareto: %s: expected two objectives, as in time,memory", text);
-    return FALSE;
-  }
+  if (g_strv_length(names) != 2 || g_str_equal(names[0], names[1]))
+    return input_error(error, "--pareto: %s: expected two objectives, as in time,memory", text);
   return read_objective("--pareto", names[0], &p->objective, error) &&
          read_objective("--pareto", names[1], &p->second, error);
 }
@@ -35,32 +32,26 @@ static gboolean check_spares(const PlanOptions *o, GError **error)
 {
   if (o->spares == CLI_ABSENT || (o->spares >= 0 && o->spares <= SPARES_MAX))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--spares: %d: expected 0 to %d nodes", o->spares, SPARES_MAX);
-  return FALSE;
+  return input_error(error, "--spares: %d: expected 0 to %d nodes", o->spares, SPARES_MAX);
 }
 
 static gboolean check_question(Planning *p, const char *name, const char *tokens, GError **error)
 {
   p->question = question_find(name);
-  if (p->question && p->question->tokens && !tokens) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected --tokens, as in --tokens 15e12", name);
-    return FALSE;
-  }
+  if (p->question && p->question->tokens && !tokens)
+    return input_error(error, "--question: %s: expected --tokens, as in --tokens 15e12", name);
   if (p->question)
     return TRUE;
   g_autofree char *list = question_list(), *meant = question_meant(name);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected %s%s", name, list, meant);
-  return FALSE;
+  return input_error(error, "--question: %s: expected %s%s", name, list, meant);
 }
 
 /* What is asked beside the best plan; known before anything is loaded. */
 static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
 {
   p->objective = &objectives[0];
-  if ((!!o->pareto + !!o->question + !!o->why_not) > 1) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "expected one of --pareto, --question and --why-not");
-    return FALSE;
-  }
+  if ((!!o->pareto + !!o->question + !!o->why_not) > 1)
+    return input_error(error, "expected one of --pareto, --question and --why-not");
   return (!o->objective || read_objective("--objective", o->objective, &p->objective, error)) &&
          (!o->pareto || read_pareto(p, o->pareto, error)) &&
          (!o->question || check_question(p, o->question, o->tokens, error)) &&
@@ -77,27 +68,23 @@ static gboolean check_priced(const Planning *p, const PlanOptions *o, GError **e
 {
   if (!p->question || !o->plots || drawn_asked(o->plots) || p->cluster->usd_per_device_hour > 0)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: expected --price with it, as %s has no price",
-              p->cluster->name);
-  return FALSE;
+  return input_error(error, "--plots: expected --price with it, as %s has no price", p->cluster->name);
 }
 
 static gboolean check_alike(const Planning *p, GError **error)
 {
   if (!p->question || !p->question->alike || p->cluster->n_types == 0)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected a cluster of alike nodes, %s has %d types",
-              p->question->name, p->cluster->name, p->cluster->n_types);
-  return FALSE;
+  return input_error(error, "--question: %s: expected a cluster of alike nodes, %s has %d types", p->question->name,
+                     p->cluster->name, p->cluster->n_types);
 }
 
 static gboolean check_deepened(const Planning *p, GError **error)
 {
   if (!p->question || !p->question->deepens || !model_shares_weights(p->model))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected a model whose layers hold weights of their "
-              "own, layers of model %s share them", p->question->name, p->model->name);
-  return FALSE;
+  return input_error(error, "--question: %s: expected a model whose layers hold weights of their "
+                     "own, layers of model %s share them", p->question->name, p->model->name);
 }
 
 static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
@@ -112,11 +99,9 @@ static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
   }
   if (p->price > 0)
     p->cluster->usd_per_device_hour = p->price;
-  if (o->gpus_from > p->cluster->devices) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpus-from: %d: expected at most the %d GPUs of --gpus",
-                o->gpus_from, p->cluster->devices);
-    return FALSE;
-  }
+  if (o->gpus_from > p->cluster->devices)
+    return input_error(error, "--gpus-from: %d: expected at most the %d GPUs of --gpus", o->gpus_from,
+                       p->cluster->devices);
   return cli_limit_power(p->cluster, p->power_limit_w, error) && check_priced(p, o, error) && check_alike(p, error) &&
          check_deepened(p, error) && objective_check(p->objective, p->cluster, error) &&
          (!p->second || objective_check(p->second, p->cluster, error));
@@ -130,9 +115,8 @@ static gboolean check_fixed(const Planning *p, GError **error)
   if (sets == KEY_OTHER || p->fixed.value[sets] < 0)
     return TRUE;
   const char *key = plan_key_of(sets)->shorter;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fix: %s: %d: expected no %s with --question %s, which looks for the "
-              "largest", key, p->fixed.value[sets], key, p->question->name);
-  return FALSE;
+  return input_error(error, "--fix: %s: %d: expected no %s with --question %s, which looks for the " "largest", key,
+                     p->fixed.value[sets], key, p->question->name);
 }
 
 static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
@@ -140,10 +124,8 @@ static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
   if ((o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)) || !check_fixed(p, error))
     return FALSE;
   g_autofree char *lacking = explain_lacking(p->model, &p->fixed);
-  if (lacking) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "--fix leaves no plan: %s", lacking);
-    return FALSE;
-  }
+  if (lacking)
+    return infeasible_error(error, "--fix leaves no plan: %s", lacking);
   p->why_not = p->fixed;
   return (!o->space || space_parse("--space", o->space, &p->space, error)) &&
          (!o->why_not || fixed_parse("--why-not", o->why_not, &p->why_not, error));
@@ -155,8 +137,7 @@ static gboolean read_adapter(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   const char *only = framework_adapts_only(p->framework, &p->base.adapter);
   if (only)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--adapter: %s: expected %s with --framework %s", o->adapter, only,
-                p->framework->name);
+    input_error(error, "--adapter: %s: expected %s with --framework %s", o->adapter, only, p->framework->name);
   return !only;
 }
 
@@ -169,7 +150,7 @@ static gboolean read_precision(Planning *p, const PlanOptions *o, GError **error
   plan_set_format(&p->base, format);
   g_autofree char *only = framework_narrows_only(p->framework, format, p->base.fp8_recipe);
   if (only)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected %s", o->precision, only);
+    input_error(error, "--precision: %s: expected %s", o->precision, only);
   return !only;
 }
 
@@ -184,9 +165,7 @@ static gboolean check_wide(const Planning *p, const char *precision, GError **er
   if (plan_check_wide(&with, p->model, p->cluster, &why))
     return TRUE;
   g_autofree char *rule = explain_rule(why->message);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fix%s%s: %s", precision ? " with --precision " : "",
-              precision ? precision : "", rule);
-  return FALSE;
+  return input_error(error, "--fix%s%s: %s", precision ? " with --precision " : "", precision ? precision : "", rule);
 }
 
 /* What all plans of the search have in common. */
@@ -221,10 +200,8 @@ static gboolean read_job(Planning *p, const char *text, GError **error)
   int n = (int)g_strv_length(words), batch = CLI_ABSENT;
   Job job = { .base = p->base };
 
-  if (n < 2) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--job: %s: expected MODEL:TOKENS or MODEL:TOKENS:BATCH", text);
-    return FALSE;
-  }
+  if (n < 2)
+    return input_error(error, "--job: %s: expected MODEL:TOKENS or MODEL:TOKENS:BATCH", text);
   if (!cli_tokens("--job", words[1], &job.tokens, error) ||
       (n == 3 && (!cli_read_count("--job", words[2], 1000, &batch, error) || !cli_check_count("--job", &batch, error))))
     return FALSE;
@@ -237,7 +214,7 @@ static gboolean read_job(Planning *p, const char *text, GError **error)
   job.base.adapter = p->base.adapter;
   g_autofree char *expected = adapter_refusal(&job.base.adapter, job.model);
   if (expected) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--job: %s: expected with --adapter %s", words[0], expected);
+    input_error(error, "--job: %s: expected with --adapter %s", words[0], expected);
     job_clear(&job);
     return FALSE;
   }

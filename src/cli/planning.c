@@ -77,12 +77,9 @@ static gboolean no_plan(const Planning *p, const SearchOptions *options, GError 
 {
   g_autofree char *why = p->found->halted ? NULL : explain_nothing(p->found, p->model, p->cluster, options);
 
-  if (p->found->halted) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "stopped before any plan that fits was found");
-    return FALSE;
-  }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s", why);
-  return FALSE;
+  if (p->found->halted)
+    return runtime_error(error, "stopped before any plan that fits was found");
+  return infeasible_error(error, "%s", why);
 }
 
 /* What the answer leaves out for this model. */
@@ -134,11 +131,8 @@ gboolean planning_why_not(Planning *p, const PlanOptions *o, GError **error)
   if (p->found->best->len == 0)
     return no_plan(p, &options, error);
   gboolean any = p->asked->best->len > 0;
-  if (!any && p->asked->halted) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "stopped before any plan that fits was found with %s",
-                o->why_not);
-    return FALSE;
-  }
+  if (!any && p->asked->halted)
+    return runtime_error(error, "stopped before any plan that fits was found with %s", o->why_not);
   if (p->asked->halted)
     watch_say(&p->watch, p->asked);
   p->pair[0] = result_of_found(p, recommended(p));

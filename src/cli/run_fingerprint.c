@@ -77,7 +77,5 @@ gboolean fingerprint_check(const char *own, const char *first, GError **error)
   if (!line)
     return TRUE;
   g_autofree char *value = value_of(here, line, length), *expected = value_of(there, line, length);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%.*s%s: expected %s, as rank 0 has it", (int)length, line, value,
-              expected);
-  return FALSE;
+  return input_error(error, "%.*s%s: expected %s, as rank 0 has it", (int)length, line, value, expected);
 }

@@ -41,9 +41,7 @@ static gboolean find(Drawn *d, const char *name, GError **error)
     g_ptr_array_add(names, (char *)schedules[i]->name);
   g_ptr_array_add(names, NULL);
   g_autofree char *hint = names_hint((const char *const *)names->pdata, name);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--schedule: %s: expected a schedule or a schedule file: %s", name,
-              hint);
-  return FALSE;
+  return input_error(error, "--schedule: %s: expected a schedule or a schedule file: %s", name, hint);
 }
 
 static gboolean read_times(Drawn *d, const char *text, GError **error)
@@ -58,7 +56,7 @@ static gboolean read_times(Drawn *d, const char *text, GError **error)
     ok = end != parts[i] && *end == '\0' && *out[i] > 0 && *out[i] <= 1e6;
   }
   if (!ok)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+    input_error(error,
                 "--times: %s: expected three numbers above 0, as in 1,1,1: forward, input gradient, weight gradient",
                 text);
   return ok;
@@ -77,24 +75,20 @@ static gboolean make_shape(Drawn *d, const ScheduleOptions *o, GError **error)
   d->shape.ranks = t ? t->ranks : o->stages;
   d->shape.chunks = t ? t->chunks : given(o->chunks, MAX(d->schedule->min_chunks, 1));
   d->shape.micro = t ? t->micro : given(o->micro, MICRO_USUAL * MIN(o->stages, STAGES_MAX));
-  if (t && (o->stages > 0 || o->chunks > 0 || o->micro > 0)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--schedule: %s: expected without --stages, --chunks and --micro-batches, which the file says",
-                t->name);
-    return FALSE;
-  }
+  if (t && (o->stages > 0 || o->chunks > 0 || o->micro > 0))
+    return input_error(error,
+                       "--schedule: %s: expected without --stages, --chunks and --micro-batches, which the file says",
+                       t->name);
   if (d->shape.ranks <= 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--stages: missing: expected how many, as in --stages 4");
-  else if (d->shape.ranks > STAGES_MAX || d->shape.chunks > STAGES_MAX)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--stages: %d of %d chunks: expected at most %d of %d",
-                d->shape.ranks, d->shape.chunks, STAGES_MAX, STAGES_MAX);
-  else if ((double)d->shape.ranks * d->shape.chunks * d->shape.micro * 2 > PASSES_MAX)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--micro-batches: %d: expected fewer: with %d stages of %d chunks at most %g passes are drawn",
-                d->shape.micro, d->shape.ranks, d->shape.chunks, PASSES_MAX);
-  else
-    return schedule_check(d->schedule, &d->shape, error);
-  return FALSE;
+    return input_error(error, "--stages: missing: expected how many, as in --stages 4");
+  if (d->shape.ranks > STAGES_MAX || d->shape.chunks > STAGES_MAX)
+    return input_error(error, "--stages: %d of %d chunks: expected at most %d of %d", d->shape.ranks, d->shape.chunks,
+                       STAGES_MAX, STAGES_MAX);
+  if ((double)d->shape.ranks * d->shape.chunks * d->shape.micro * 2 > PASSES_MAX)
+    return input_error(error,
+                       "--micro-batches: %d: expected fewer: with %d stages of %d chunks at most %g passes are drawn",
+                       d->shape.micro, d->shape.ranks, d->shape.chunks, PASSES_MAX);
+  return schedule_check(d->schedule, &d->shape, error);
 }
 
 static void run(Drawn *d)

@@ -126,7 +126,7 @@ static gboolean check_options(const Options *o, GError **error)
   if (!wrong)
     wrong = alone(o);
   if (wrong)
-    g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INPUT, wrong);
+    input_error(error, "%s", wrong);
   return wrong == NULL;
 }
 
@@ -265,7 +265,7 @@ static gboolean read_files(const Options *o, GPtrArray *all, GArray *points, GSt
       if (!read_file(o, *path, all, points, names, error))
         return FALSE;
   if (points->len == 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows of a collective that has a formula", names->str);
+    input_error(error, "%s: no rows of a collective that has a formula", names->str);
   return points->len > 0;
 }
 
@@ -294,10 +294,7 @@ static gboolean check_output(const Options *o, const LinkCalibration *link, GErr
 
   if (!o->output || g_stat(o->output, &a) || g_stat(like, &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "--output: %s: expected another file than that of the link to start from",
-              o->output);
-  return FALSE;
+  return input_error(error, "--output: %s: expected another file than that of the link to start from", o->output);
 }
 
 static gboolean fit(const Options *o, GError **error)
@@ -406,11 +403,9 @@ static gboolean fit_file(const Options *o, GError **error)
     g_autoptr(GArray) more = points_load(*path, &other, error);
     if (!more)
       return FALSE;
-    if (other.ranks != head.ranks || !g_str_equal(other.device, head.device)) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %d ranks of %s: expected points of %d ranks of %s, as in %s",
-                  *path, other.ranks, other.device, head.ranks, head.device, o->fit);
-      return FALSE;
-    }
+    if (other.ranks != head.ranks || !g_str_equal(other.device, head.device))
+      return input_error(error, "%s: %d ranks of %s: expected points of %d ranks of %s, as in %s", *path, other.ranks,
+                         other.device, head.ranks, head.device, o->fit);
     points_merge(points, more);
     head.samples += other.samples;
     head.discarded += other.discarded;

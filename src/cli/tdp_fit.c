@@ -26,10 +26,8 @@ static gboolean read_options(int *argc, char ***argv, Options *options, GError *
   };
   if (!cli_parse(argc, argv, entries, "Fits constants of kernels and links to measured times.", error))
     return FALSE;
-  if (*argc > 1) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
-    return FALSE;
-  }
+  if (*argc > 1)
+    return input_error(error, "%s: expected no further argument", (*argv)[1]);
   return TRUE;
 }
 
@@ -70,10 +68,8 @@ static gboolean run(const Options *options, GError **error)
     add_result(table, job, &result);
     n++;
   }
-  if (n == 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--only: %s: expected a target of fits.csv", options->only);
-    return FALSE;
-  }
+  if (n == 0)
+    return input_error(error, "--only: %s: expected a target of fits.csv", options->only);
   g_autofree char *text = table_text(table, 0);
   say("%s", text);
   return TRUE;

@@ -79,9 +79,7 @@ static gboolean read_tolerance(Options *o, GError **error)
   }
   if (end != o->check && !*end && o->tolerance > 0)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--check: %s: expected a tolerance above 0, as in --check 10%%",
-              o->check);
-  return FALSE;
+  return input_error(error, "--check: %s: expected a tolerance above 0, as in --check 10%%", o->check);
 }
 
 /* Of the options, or as the precision wants it. */
@@ -93,17 +91,15 @@ static gboolean read_loss_scale(const Options *o, DType precision, LossScaler *o
 
   *out = loss_scaler_dynamic();
   if (!dynamic && initial != out->scale)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--initial-loss-scale: %g: expected a dynamic loss scale", initial);
+    input_error(error, "--initial-loss-scale: %g: expected a dynamic loss scale", initial);
   else if (!(initial >= out->least && isfinite(initial)))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--initial-loss-scale: %g: expected at least %g", initial,
-                out->least);
+    input_error(error, "--initial-loss-scale: %g: expected at least %g", initial, out->least);
   else if (dynamic)
     out->scale = initial;
   else
     *out = loss_scaler_fixed(o->loss_scale ? g_ascii_strtod(o->loss_scale, &end) : 0);
   if (end && (*end || !(out->scale > 0 && isfinite(out->scale))))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--loss-scale: %s: expected dynamic or a number above 0",
-                o->loss_scale);
+    input_error(error, "--loss-scale: %s: expected dynamic or a number above 0", o->loss_scale);
   return !*error;
 }
 
@@ -145,24 +141,21 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   if (!cli_parse(argc, argv, entries, "Executes one training plan, one process a rank.", error))
     return FALSE;
   if (*argc > 1)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
-  else if (!o->plan)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--plan: missing: expected a plan file or name, as in --plan tiny-1f1b");
-  else if (o->seed < 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seed: %" G_GINT64_FORMAT ": expected 0 or more", o->seed);
-  else if (o->retake < 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--retake: %d: expected 0 or more", o->retake);
-  else if (!(o->meet_s > 0))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--meet: %g: expected above 0", o->meet_s);
-  else if (!(o->rate >= 0))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--rate: %g: expected 0 or more", o->rate);
-  else if (!(o->epsilon > 0))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--epsilon: %g: expected above 0", o->epsilon);
-  else
-    return cli_check_count("--steps", &o->steps, error) && read_tolerance(o, error) &&
-           (!o->report || page_check(o->report, error));
-  return FALSE;
+    return input_error(error, "%s: expected no further argument", (*argv)[1]);
+  if (!o->plan)
+    return input_error(error, "--plan: missing: expected a plan file or name, as in --plan tiny-1f1b");
+  if (o->seed < 0)
+    return input_error(error, "--seed: %" G_GINT64_FORMAT ": expected 0 or more", o->seed);
+  if (o->retake < 0)
+    return input_error(error, "--retake: %d: expected 0 or more", o->retake);
+  if (!(o->meet_s > 0))
+    return input_error(error, "--meet: %g: expected above 0", o->meet_s);
+  if (!(o->rate >= 0))
+    return input_error(error, "--rate: %g: expected 0 or more", o->rate);
+  if (!(o->epsilon > 0))
+    return input_error(error, "--epsilon: %g: expected above 0", o->epsilon);
+  return cli_check_count("--steps", &o->steps, error) && read_tolerance(o, error) &&
+         (!o->report || page_check(o->report, error));
 }
 
 /* KIND:RANK:TASK of a drill; strikes one rank. */
@@ -171,10 +164,8 @@ static gboolean read_fault(Run *r, GError **error)
   g_auto(GStrv) parts = g_strsplit(r->options.fault ? r->options.fault : "", ":", 3);
   int kind = r->options.fault && g_strv_length(parts) == 3 ? names_find(exec_fault_names, parts[0]) : -1;
 
-  if (r->options.fault && kind < 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fault: %s: expected KIND:RANK:TASK", r->options.fault);
-    return FALSE;
-  }
+  if (r->options.fault && kind < 0)
+    return input_error(error, "--fault: %s: expected KIND:RANK:TASK", r->options.fault);
   if (kind >= 0 && (int)g_ascii_strtoll(parts[1], NULL, 10) == r->launch.rank) {
     r->exec_options.fault = kind;
     r->exec_options.fault_at = g_ascii_strtoll(parts[2], NULL, 10);
@@ -202,9 +193,8 @@ static gboolean load(Run *r, GError **error)
     return FALSE;
   if (r->plan.gpus == r->launch.size)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: gpus: %d: expected the %d process%s started (launcher: %s)", path,
-              r->plan.gpus, r->launch.size, r->launch.size == 1 ? "" : "es", r->launch.launcher);
-  return FALSE;
+  return input_error(error, "%s: gpus: %d: expected the %d process%s started (launcher: %s)", path, r->plan.gpus,
+                     r->launch.size, r->launch.size == 1 ? "" : "es", r->launch.launcher);
 }
 
 static char *report_json(const Run *r, const Side *predicted, const Side *measured, const char *failure)
@@ -330,11 +320,9 @@ static gboolean choose_backend(Run *r, GError **error)
     if (!r->options.backend || g_str_equal(r->options.backend, r->backend_kind->name))
       break;
   if (!r->backend_kind->name)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: no such backend in this program",
-                r->options.backend);
+    runtime_error(error, "backend %s: no such backend in this program", r->options.backend);
   else if (r->plan.precision != DTYPE_FP32 && g_str_equal(r->backend_kind->name, "cpu"))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "plan: precision: %s: expected fp32 on the cpu backend",
-                dtype_names[r->plan.precision]);
+    input_error(error, "plan: precision: %s: expected fp32 on the cpu backend", dtype_names[r->plan.precision]);
   else
     return TRUE;
   return FALSE;
@@ -351,7 +339,7 @@ static gboolean open_backend(Run *r, GError **error)
                                                     : EXEC_BF16;
   r->backend = r->backend_kind->open(&options, message);
   if (!r->backend)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", r->backend_kind->name, message);
+    runtime_error(error, "backend %s: %s", r->backend_kind->name, message);
   return r->backend != NULL;
 }
 
@@ -426,17 +414,15 @@ static gboolean start(Run *r, GError **error)
   r->steps = g_array_new(FALSE, FALSE, sizeof(RunStep));
   enter(r, "start, making groups and weights");
   r->world = r->backend->comm_new(r->backend, 0, r->launch.rank, message);
-  if (!r->world) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s", message);
-    return FALSE;
-  }
+  if (!r->world)
+    return runtime_error(error, "%s", message);
   control_watch_stall(r->control, stall_s(r->program));
   Exec *exec = exec_new(r->model, &r->layout, r->program, r->backend, &r->exec_options, error);
   g_mutex_lock(&r->watched);
   r->exec = exec;
   g_mutex_unlock(&r->watched);
   if (exec && r->options.speed && !(r->speed = speed_new(r->backend, r->world)))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "--speed: out of memory");
+    runtime_error(error, "--speed: out of memory");
   return exec && (r->speed || !r->options.speed);
 }
 

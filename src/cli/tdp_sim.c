@@ -54,14 +54,11 @@ static gboolean check_compare(const Options *o, GError **error)
                  { "--draws", o->engine.draws > 0 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(single); i++)
-    if (single[i].given) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                  "%s: not with --compare: expected plans, as in --compare a.json b.json",
-                  single[i].option);
-      return FALSE;
-    }
+    if (single[i].given)
+      return input_error(error, "%s: not with --compare: expected plans, as in --compare a.json b.json",
+                         single[i].option);
   if (!o->compared)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--compare: no plan: expected plans, as in --compare a.json b.json");
+    input_error(error, "--compare: no plan: expected plans, as in --compare a.json b.json");
   return o->compared != NULL;
 }
 
@@ -81,11 +78,8 @@ static gboolean check_drawn(const Options *o, GError **error)
                   { "--power-limit", o->power_limit != NULL } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(planned); i++)
-    if (planned[i].given) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected without --schedule, which needs no plan",
-                  planned[i].option);
-      return FALSE;
-    }
+    if (planned[i].given)
+      return input_error(error, "%s: expected without --schedule, which needs no plan", planned[i].option);
   return drawn_check(o->plots, o->json, error) && (!o->report || page_check(o->report, error));
 }
 
@@ -96,7 +90,7 @@ static gboolean check_planned(const Options *o, GError **error)
                       o->drawn.micro ? "--micro-batches" : o->drawn.times ? "--times" : NULL;
 
   if (given)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected --schedule with it", given);
+    input_error(error, "%s: expected --schedule with it", given);
   return !given;
 }
 
@@ -108,13 +102,10 @@ static gboolean check_options(const Options *o, GError **error)
     return FALSE;
   if (o->compare)
     return check_compare(o, error);
-  if (o->compared) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", o->compared[0]);
-    return FALSE;
-  }
+  if (o->compared)
+    return input_error(error, "%s: expected no further argument", o->compared[0]);
   if (!o->plan)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
+    input_error(error, "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
   return o->plan && drawn_check(o->plots, o->json, error) && exports_check(o->exports, error) &&
          exports_check_paths(o->exports, error) &&
          (!o->report || page_check(o->report, error));

@@ -26,7 +26,7 @@ static gboolean spares_cases(const char *option, const char *path, GError **erro
     return TRUE;
   const char *end = text + strcspn(text, "\n"), *column = g_strstr_len(text, end - text, ",global_batch,");
   if (column)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected a file to write, this one has cases", option, path);
+    input_error(error, "--%s: %s: expected a file to write, this one has cases", option, path);
   return !column;
 }
 
@@ -53,7 +53,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
                  error))
     return FALSE;
   if (*argc < 2)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "CASES: missing: expected one or more case files");
+    input_error(error, "CASES: missing: expected one or more case files");
   return *argc >= 2 && spares_cases("csv", o->csv, error) &&
          spares_cases("write-baseline", o->write_baseline, error) && (!o->report || page_check(o->report, error));
 }

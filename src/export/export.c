@@ -255,8 +255,8 @@ gboolean export_decoders_only(const Export *e, GError **error)
   const char *stranger = stranger_of(e->model);
 
   if (stranger)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: model %s: %s: expected a decoder without it",
-                e->exporter->name, e->model->name, stranger);
+    infeasible_error(error, "%s: model %s: %s: expected a decoder without it", e->exporter->name, e->model->name,
+                     stranger);
   return !stranger;
 }
 
@@ -437,8 +437,8 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
   if (!plan_is_legal(plan, model, cluster, error))
     return NULL;
   if (cluster->n_types > 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: expected a cluster of alike nodes, %s has %d types",
-                exporter->name, cluster->name, cluster->n_types);
+    infeasible_error(error, "%s: expected a cluster of alike nodes, %s has %d types", exporter->name, cluster->name,
+                     cluster->n_types);
     return NULL;
   }
   g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(g_free);
@@ -476,10 +476,9 @@ gboolean export_write(const Exporter *exporter, const Model *model, const Cluste
     g_ptr_array_add(losses, NULL);
     g_autofree char *all = g_strjoinv("; ", (char **)losses->pdata);
     int n = (int)losses->len - 1;
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE,
-                "%s: %s cannot express %d setting%s of the plan (--allow-lossy writes the file all the same): %s", path,
-                exporter->name, n, n == 1 ? "" : "s", all);
-    return FALSE;
+    return infeasible_error(error,
+                            "%s: %s cannot express %d setting%s of the plan (--allow-lossy writes the file all the same): %s",
+                            path, exporter->name, n, n == 1 ? "" : "s", all);
   }
   return files_write(path, text, strlen(text), error);
 }

@@ -41,8 +41,7 @@ static gboolean put_mesh(Export *e, GString *text, GError **error)
   }
   g_string_append_printf(text, "shard_optimizer_over_data: %s\n", export_truth(l->states[0].zero == 1));
   if (!fills)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "maxtext: expected degrees of which the first fill nodes of %d GPUs",
-                e->node_gpus);
+    infeasible_error(error, "maxtext: expected degrees of which the first fill nodes of %d GPUs", e->node_gpus);
   return fills;
 }
 

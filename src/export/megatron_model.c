@@ -372,8 +372,8 @@ const MegatronTrainer *megatron_trainer(const Export *e, GError **error)
                                                                                   : NULL;
 
   if (expected)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: model %s: expected %s, which is what %s trains",
-                e->exporter->name, m->name, expected, e->exporter->target);
+    infeasible_error(error, "%s: model %s: expected %s, which is what %s trains", e->exporter->name, m->name, expected,
+                     e->exporter->target);
   return expected ? NULL : trainer;
 }
 

@@ -95,11 +95,9 @@ static gboolean render(Export *e, GString *text, GError **error)
 {
   if (!export_decoders_only(e, error))
     return FALSE;
-  if (!trains(e->model)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE,
-                "nanotron: model %s: expected a model of Llama's shape, dense and without biases", e->model->name);
-    return FALSE;
-  }
+  if (!trains(e->model))
+    return infeasible_error(error, "nanotron: model %s: expected a model of Llama's shape, dense and without biases",
+                            e->model->name);
   export_note(e, "Data, tokenizer, steps, learning rate and initialization are placeholders.");
   g_string_append(text, "checkpoints:\n  checkpoint_interval: 1000\n  checkpoints_path: checkpoints\n"
                         "general:\n  project: tdp\n  run: ");

@@ -183,11 +183,9 @@ static gboolean render(Export *e, GString *text, GError **error)
   const MegatronTrainer *trainer = megatron_flags(e, flags, flags, flags, error);
   if (!trainer)
     return FALSE;
-  if (trainer->data) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "primus: model %s: expected a decoder, which is what %s trains",
-                e->model->name, e->exporter->target);
-    return FALSE;
-  }
+  if (trainer->data)
+    return infeasible_error(error, "primus: model %s: expected a decoder, which is what %s trains", e->model->name,
+                            e->exporter->target);
   add_notes(e);
   g_string_append_printf(text, "work_group: tdp\nuser_name: tdp\nexp_name: \"%s\"\nworkspace: ./output\n\n", name);
   g_string_append_printf(text, "modules:\n  pre_trainer:\n    framework: megatron\n    config: pre_trainer.yaml\n"

@@ -22,9 +22,8 @@ static gboolean reals(const Csv *csv, int row, const char *const *columns, doubl
 
 static gboolean fail(const Csv *csv, int row, GError **error, const char *column, const char *expected)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s:%d: %s: \"%s\": expected %s", csv->name,
-              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
-  return FALSE;
+  return input_error(error, "%s:%d: %s: \"%s\": expected %s", csv->name, g_array_index(csv->lines, int, row), column,
+                     csv_cell(csv, row, column), expected);
 }
 
 /* The array if it has rows. */
@@ -32,7 +31,7 @@ static GArray *some(GArray *rows, const Csv *csv, const char *what, GError **err
 {
   if (rows->len)
     return rows;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows of %s", csv->name, what);
+  input_error(error, "%s: no rows of %s", csv->name, what);
   g_array_unref(rows);
   return NULL;
 }
@@ -244,9 +243,7 @@ gboolean data_collectives(const Csv *csv, const char *source, const char *server
     g_array_append_val(rows, row);
   }
   weigh(rows, first);
-  if (rows->len == first) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows of %s", csv->name, source);
-    return FALSE;
-  }
+  if (rows->len == first)
+    return input_error(error, "%s: no rows of %s", csv->name, source);
   return TRUE;
 }

@@ -64,6 +64,5 @@ gboolean fit_job_run(const FitData *data, const FitJob *job, gboolean dry_run, F
   for (guint i = 0; i < G_N_ELEMENTS(kinds); i++)
     if (strcmp(kinds[i].fit, job->fit) == 0)
       return kinds[i].run(data, job, dry_run, result, error);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: \"%s\": expected a kind of fit", data->fits->name, job->fit);
-  return FALSE;
+  return input_error(error, "%s: \"%s\": expected a kind of fit", data->fits->name, job->fit);
 }

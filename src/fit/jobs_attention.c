@@ -53,10 +53,8 @@ static gboolean load(const FitJob *job, PartFile *file, Device *device, int *ker
 {
   g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
   *kernel = names_find(attention_kernel_names, job->constants);
-  if (*kernel < 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected flash1, flash or flash3", job->constants);
-    return FALSE;
-  }
+  if (*kernel < 0)
+    return input_error(error, "fits.csv: %s: expected flash1, flash or flash3", job->constants);
   return part_file_load(file, below, error) && device_load(job->hardware, device, error);
 }
 
@@ -73,7 +71,7 @@ static GArray *read_rows(const FitData *data, const FitJob *job, Origin *origin,
 {
   g_auto(GStrv) words = g_strsplit(job->data, "/", -1);
   if (g_strv_length(words) != 3) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected SOURCE/GPU/SPLIT", job->data);
+    input_error(error, "fits.csv: %s: expected SOURCE/GPU/SPLIT", job->data);
     return NULL;
   }
   *origin = (Origin){strcmp(words[0], "server") == 0, strcmp(words[1], words[2]) != 0,

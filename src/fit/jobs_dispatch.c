@@ -79,7 +79,7 @@ static GArray *read_rows(const FitData *data, const FitJob *job, GError **error)
     g_array_append_val(rows, row);
   }
   if (cluster && !rows->len)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows of %s", data->dispatch->name, job->data);
+    input_error(error, "%s: no rows of %s", data->dispatch->name, job->data);
   return cluster && rows->len ? g_steal_pointer(&rows) : NULL;
 }
 

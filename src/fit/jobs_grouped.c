@@ -109,8 +109,7 @@ static GArray *read_rows(const FitData *data, const FitJob *job, DType dtype, GE
   }
   if (rows->len)
     return g_steal_pointer(&rows);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows of %s in %s", data->grouped->name, job->data,
-              job->constants);
+  input_error(error, "%s: no rows of %s in %s", data->grouped->name, job->data, job->constants);
   return NULL;
 }
 

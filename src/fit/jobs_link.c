@@ -74,7 +74,7 @@ static int tier_of(const GPtrArray *clusters, const FitJob *job, GError **error)
     if (same == clusters->len)
       return t;
   }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: link %s: expected servers joined by it", job->target);
+  input_error(error, "fits.csv: link %s: expected servers joined by it", job->target);
   return -1;
 }
 

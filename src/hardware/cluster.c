@@ -375,10 +375,10 @@ static void set_unserved(const char *name, const char *gpu, GError **error)
   add_holders(holders, "hardware", gpu);
   add_holders(holders, "hardware/servers", gpu);
   if (holders->len)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s has no usual server: expected a server or cluster with it, %s",
-                name, whole, holders->str);
+    input_error(error, "%s: %s has no usual server: expected a server or cluster with it, %s", name, whole,
+                holders->str);
   else
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no server or cluster here has %s: expected a cluster file that "
+    input_error(error, "%s: no server or cluster here has %s: expected a cluster file that "
                 "puts it into a server (hardware/README.md)", name, whole);
 }
 
@@ -450,21 +450,16 @@ gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
   gboolean whole = devices >= node && devices % node == 0;
   if (cluster->n_types > 0) {
     if (devices != cluster->devices)
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%d devices on %s: expected the %d of its node types", devices,
-                  cluster->name, cluster->devices);
+      input_error(error, "%d devices on %s: expected the %d of its node types", devices, cluster->name,
+                  cluster->devices);
     return devices == cluster->devices;
   }
-  if (!part && !whole) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%d devices on %s: expected whole nodes of %d devices, or a part of one node", devices, cluster->name,
-                node);
-    return FALSE;
-  }
-  if (devices > node && cluster->network_tier < 0 && devices > cluster->nodes * node) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%d devices on %s: expected at most %d: it has no network",
-                devices, cluster->name, cluster->nodes * node);
-    return FALSE;
-  }
+  if (!part && !whole)
+    return input_error(error, "%d devices on %s: expected whole nodes of %d devices, or a part of one node", devices,
+                       cluster->name, node);
+  if (devices > node && cluster->network_tier < 0 && devices > cluster->nodes * node)
+    return input_error(error, "%d devices on %s: expected at most %d: it has no network", devices, cluster->name,
+                       cluster->nodes * node);
   cluster->devices = devices;
   cluster->nodes = part ? 1 : devices / node;
   place_segments(cluster);

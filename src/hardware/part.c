@@ -162,9 +162,8 @@ gboolean part_inside(const PartSource *above, const cJSON *item, PartSource *ins
 gboolean part_missing(const PartSource *source, const char *key, GError **error, const char *expected)
 {
   g_autofree char *path = json_path(source->doc, source->object);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s%s%s: missing: expected %s", json_name(source->doc), path,
-              *path ? "." : "", key, expected);
-  return FALSE;
+  return input_error(error, "%s: %s%s%s: missing: expected %s", json_name(source->doc), path, *path ? "." : "", key,
+                     expected);
 }
 
 /* ---- files ---- */
@@ -207,8 +206,7 @@ static char *find_bare(const PartKind *kind, const char *name, GError **error)
   if (g_file_test(file, G_FILE_TEST_EXISTS))
     return g_steal_pointer(&file);
   g_autofree char *hint = hint_file(folder, name);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "\"%s\": expected the name of a %s, a file in %s%s", name, kind->what,
-              folder, hint);
+  input_error(error, "\"%s\": expected the name of a %s, a file in %s%s", name, kind->what, folder, hint);
   return NULL;
 }
 
@@ -220,8 +218,7 @@ static char *find_file(const PartKind *kind, const char *name, const char *besid
   g_autofree char *path = relative_path(name, beside);
   if (g_file_test(path, G_FILE_TEST_EXISTS))
     return g_steal_pointer(&path);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "\"%s\": expected the file of a %s, but there is no %s", name,
-              kind->what, path);
+  input_error(error, "\"%s\": expected the file of a %s, but there is no %s", name, kind->what, path);
   return NULL;
 }
 
@@ -249,8 +246,7 @@ static gboolean refuse_name(const PartSource *above, const cJSON *item, const ch
 {
   g_autofree char *path = json_path(above->doc, item);
 
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s%s%s", json_name(above->doc), path, *path ? ": " : "", why);
-  return FALSE;
+  return input_error(error, "%s: %s%s%s", json_name(above->doc), path, *path ? ": " : "", why);
 }
 
 static gboolean read_named(const PartKind *kind, const PartSource *above, const cJSON *item, gboolean whole,

@@ -171,8 +171,7 @@ static gboolean refuse(const Argument *a, const char *file, const char *expected
   g_autofree char *text = argument_text(a);
 
   g_strdelimit(a->name, "_", '-');
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: --%s: %s: expected %s%s", file, a->name,
-              *text ? text : "nothing behind it", expected,
+  input_error(error, "%s: --%s: %s: expected %s%s", file, a->name, *text ? text : "nothing behind it", expected,
               text[0] == '$' ? ", and nothing in the script says it: " ARGUMENTS_SAY : "");
   g_strdelimit(a->name, "-", '_');
   return FALSE;

@@ -48,7 +48,7 @@ char *import_error(const ImportNotes *notes, GError **error, const char *format,
   va_start(args, format);
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", notes->file, message);
+  input_error(error, "%s: %s", notes->file, message);
   return NULL;
 }
 
@@ -80,7 +80,7 @@ static char *ask(const char *const *argv, const char *path, const char *what, GE
   if (g_spawn_async_with_pipes(NULL, (char **)argv, NULL, flags, NULL, NULL, &child, NULL, &pipe, NULL, &failure))
     text = read_child(child, pipe, &failure);
   if (!text)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: cannot be %s: %s", path, what, failure->message);
+    input_error(error, "%s: cannot be %s: %s", path, what, failure->message);
   return text;
 }
 
@@ -126,7 +126,7 @@ static char *query(const char *path, GError **error)
                              sql->len ? " UNION ALL " : "", activities[i].name, activities[i].table);
   if (sql->len)
     return ask_sqlite(path, sql->str, error);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no table of what ran on a device: expected what nsys export --type "
+  input_error(error, "%s: no table of what ran on a device: expected what nsys export --type "
               "sqlite writes of a run with --trace cuda", path);
   return NULL;
 }
@@ -141,7 +141,7 @@ char *import_load(const char *path, GError **error)
   gboolean packed = length > 2 && (guchar)bytes[0] == 0x1f && (guchar)bytes[1] == 0x8b;
   gboolean database = length >= sizeof SQLITE_MAGIC && memcmp(bytes, SQLITE_MAGIC, sizeof SQLITE_MAGIC) == 0;
   if ((packed || database) && g_str_equal(path, "-")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "-: %s: expected text there, or the file by its name",
+    input_error(error, "-: %s: expected text there, or the file by its name",
                 packed ? "packed by gzip" : "a database of sqlite");
     return NULL;
   }

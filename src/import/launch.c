@@ -38,7 +38,7 @@ gboolean launch_fail(LaunchReading *r, const char *format, ...)
   g_autofree char *text = g_strdup_vprintf(format, args);
   va_end(args);
   if (!r->failed)
-    g_set_error(r->error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", r->file, text);
+    input_error(r->error, "%s: %s", r->file, text);
   r->failed = TRUE;
   return FALSE;
 }
@@ -127,8 +127,7 @@ char **launch_given(const char *words, GError **error)
 
   if (!g_shell_parse_argv(words, &n, &list, &reason) &&
       !g_error_matches(reason, G_SHELL_ERROR, G_SHELL_ERROR_EMPTY_STRING)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected words as a shell takes them, as in \"SIZE=8B 4 1e-5\"",
-                words);
+    input_error(error, "%s: expected words as a shell takes them, as in \"SIZE=8B 4 1e-5\"", words);
     return NULL;
   }
   for (int i = 0; i < n; i++) {
@@ -320,10 +319,10 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
 
   if (!a) {
     gboolean torchtitan = strstr(text, "from torchtitan") != NULL;
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, torchtitan
+    input_error(error, torchtitan
                 ? "%s: no configuration: expected functions that return Trainer.Config(...) themselves"
                 : "%s: no command with the arguments of a model: expected a script, a command line or a log of "
-                  "Megatron-LM", name);
+                "Megatron-LM", name);
     return NULL;
   }
   if (options->gpus <= 0)

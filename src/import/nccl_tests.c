@@ -63,8 +63,7 @@ static gboolean fail(const Parser *p, GError **error, const char *format, ...)
   va_start(args, format);
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s:%d: %s", p->tests->name, p->line, message);
-  return FALSE;
+  return input_error(error, "%s:%d: %s", p->tests->name, p->line, message);
 }
 
 /* ---- words ---- */
@@ -525,9 +524,7 @@ static gboolean read_lines(Parser *p, const char *text, GError **error)
   end_run(p);
   if (p->tests->runs->len)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows: expected the text that nccl-tests prints",
-              p->tests->name);
-  return FALSE;
+  return input_error(error, "%s: no rows: expected the text that nccl-tests prints", p->tests->name);
 }
 
 NcclTests *nccl_tests_parse(const char *text, const char *name, Collective collective, GError **error)
@@ -552,8 +549,7 @@ NcclTests *nccl_tests_load(const char *path, Collective collective, GError **err
   gsize length;
   g_autofree char *text = files_read(path, &length, error);
   if (text && strlen(text) != length) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected the text that nccl-tests prints, but it holds a NUL",
-                path);
+    input_error(error, "%s: expected the text that nccl-tests prints, but it holds a NUL", path);
     return NULL;
   }
   return text ? nccl_tests_parse(text, path, collective, error) : NULL;

@@ -297,10 +297,8 @@ gboolean settings_int(const Settings *s, const char *file, const char *path, int
   for (char *c = strchr(digits, '_'); c; c = strchr(c, '_'))
     memmove(c, c + 1, strlen(c));
   double value = g_ascii_strtod(digits, &end);
-  if (end == digits || *end || value != floor(value) || fabs(value) > G_MAXINT) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: %s: expected a whole number", file, path, text);
-    return FALSE;
-  }
+  if (end == digits || *end || value != floor(value) || fabs(value) > G_MAXINT)
+    return input_error(error, "%s: %s: %s: expected a whole number", file, path, text);
   *out = (int)value;
   return TRUE;
 }

@@ -170,10 +170,8 @@ gboolean kineto_read(const char *text, const char *name, const KinetoReader *rea
   if (!doc)
     return FALSE;
   events = cJSON_IsArray(json_root(doc)) ? json_root(doc) : json_get(json_root(doc), "traceEvents");
-  if (!cJSON_IsArray(events)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: traceEvents: expected an array of events", name);
-    return FALSE;
-  }
+  if (!cJSON_IsArray(events))
+    return input_error(error, "%s: traceEvents: expected an array of events", name);
   *steps = (KinetoSteps) { 0 };
   g_autoptr(GArray) host = intervals_new();
   g_autoptr(GArray) device = intervals_new();

@@ -436,8 +436,7 @@ static gboolean refuse_type(const JsonDoc *doc, const cJSON *type, GError **erro
     return json_error(doc, type, error, "a model without %s: one of %s", reason, list);
   if (type)
     return json_error(doc, type, error, "one of %s", list);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model_type: missing: expected one of %s", json_name(doc), list);
-  return FALSE;
+  return input_error(error, "%s: model_type: missing: expected one of %s", json_name(doc), list);
 }
 
 /* The family, and the object that holds its keys. */

@@ -41,9 +41,8 @@ gboolean source_error(const RecipeSource *source, gsize offset, GError **error,
   if (item)
     return json_error(source->doc, item, error, "%s", text);
   g_autofree char *path = json_path(source->doc, source->object);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s%s%s: missing: expected %s",
-              json_name(source->doc), path, *path ? "." : "", first_spelling(source, offset), text);
-  return FALSE;
+  return input_error(error, "%s: %s%s%s: missing: expected %s", json_name(source->doc), path, *path ? "." : "",
+                     first_spelling(source, offset), text);
 }
 
 int recipe_window(const Recipe *r, int layer)

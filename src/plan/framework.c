@@ -405,8 +405,7 @@ char *framework_path(const char *name, GError **error)
   g_auto(GStrv) names = files_names("plans/frameworks");
   reverse(names); /* of two as near, the newer */
   g_autofree char *meant = names_meant((const char *const *)names, name);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "framework: %s: expected a file of plans/frameworks/ (looked for %s)%s", name, path,
+  input_error(error, "framework: %s: expected a file of plans/frameworks/ (looked for %s)%s", name, path,
               *meant ? meant : "; tdp-plan --list frameworks names all");
   return NULL;
 }

@@ -336,27 +336,20 @@ typedef struct {
   const Framework *own;
 } Way;
 
-static gboolean refuse(const char *why, GError **error)
-{
-  g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, why);
-  return FALSE;
-}
-
 /* A rule that nothing mends: of a model's family, or of degrees. */
 static gboolean refuse_rule(const Way *w, PlanRule rule, const char *why, GError **error)
 {
   g_autofree char *family = g_strdup_printf("model %s: %s", w->model->name, why);
 
-  return refuse(rule == RULE_FAMILY && !g_str_has_prefix(why, "model ") ? family : why, error);
+  return infeasible_error(error, "%s", rule == RULE_FAMILY && !g_str_has_prefix(why, "model ") ? family : why);
 }
 
 /* What `own` excludes, and nothing mends. */
 static gboolean refuse_excluded(const Way *w, const Exclusion *e, GError **error)
 {
   g_autofree char *features = exclusion_text(w->plan, w->model, w->cluster, e);
-  g_autofree char *why = g_strdup_printf("%s: expected %s: %s", features, exclusion_expected(e), e->reason);
 
-  return refuse(why, error);
+  return infeasible_error(error, "%s: expected %s: %s", features, exclusion_expected(e), e->reason);
 }
 
 /* Mends the first rule of `own` that the plan breaks; `reason`: what the rule expects, newly allocated. */
@@ -494,7 +487,7 @@ Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster,
     if (!mend(&way, &reason, &done, error))
       return NULL;
     if (!done && (step == RULE_COUNT + EXCLUSIONS_MAX || memcmp(&before, nearest, sizeof before) == 0)) {
-      refuse(reason ? reason : "no nearer plan that it runs", error);
+      infeasible_error(error, "%s", reason ? reason : "no nearer plan that it runs");
       return NULL;
     }
     tell_step(&before, nearest, reason, &steps);

@@ -44,7 +44,7 @@ gboolean broken(GError **error, const char *format, ...)
     va_start(args, format);
     g_autofree char *message = g_strdup_vprintf(format, args);
     va_end(args);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "plan: %s", message);
+    input_error(error, "plan: %s", message);
   }
   return FALSE;
 }

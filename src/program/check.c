@@ -11,8 +11,7 @@ static gboolean wrong(GError **error, const char *format, ...)
   va_start(args, format);
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "program: %s", message);
-  return FALSE;
+  return runtime_error(error, "program: %s", message);
 }
 
 static const Task *task_at(const Program *p, int i)

@@ -15,10 +15,9 @@ gboolean result_check(const Result *r, GError **error)
 
   if (share <= 1)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME,
-              "%s on %s: predicted to use %.1f %% of the peak in %s: expected at most 100 %%",
-              r->model->name, r->cluster->name, 100 * share, dtype_names[formats_product(&r->layout.passes.formats)]);
-  return FALSE;
+  return runtime_error(error, "%s on %s: predicted to use %.1f %% of the peak in %s: expected at most 100 %%",
+                       r->model->name, r->cluster->name, 100 * share,
+                       dtype_names[formats_product(&r->layout.passes.formats)]);
 }
 
 void result_estimate(Result *r, const Accuracy *accuracy)

@@ -30,10 +30,8 @@ gboolean report_front(const Answer *front, const char *x_title, const char *y_ti
 {
   Picture p;
 
-  if (answer_rows(front) == 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: no plan fits: nothing to draw");
-    return FALSE;
-  }
+  if (answer_rows(front) == 0)
+    return runtime_error(error, "plots: no plan fits: nothing to draw");
   if (!plot_folder(folder, error))
     return FALSE;
   if (!picture_init(&p, "pareto", "pareto", error))

@@ -26,7 +26,7 @@ gboolean picture_init(Picture *p, const char *script, const char *name, GError *
   picture_set_text(p, "name", name);
   if (p->folder)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: temporary folder: %s", cause->message);
+  runtime_error(error, "plots: temporary folder: %s", cause->message);
   picture_clear(p);
   return FALSE;
 }
@@ -140,24 +140,20 @@ static gboolean run(const Picture *p, const char *script, GError **error)
   g_autofree char *path = g_build_filename(p->folder, TALK, NULL);
   g_autoptr(GError) cause = NULL;
   int status = 0, talk = g_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (talk < 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s: cannot write: %s", path, g_strerror(errno));
-    return FALSE;
-  }
+  if (talk < 0)
+    return runtime_error(error, "plots: %s: cannot write: %s", path, g_strerror(errno));
   gboolean ran = g_spawn_sync(p->folder, words, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL, enter_gnuplot,
                               &talk, NULL, NULL, &status, &cause);
 
   close(talk);
   if (!ran) {
     gboolean missing = g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s",
-                missing ? "gnuplot is not installed (Debian: gnuplot-nox)" : cause->message);
-    return FALSE;
+    return runtime_error(error, "plots: %s",
+                         missing ? "gnuplot is not installed (Debian: gnuplot-nox)" : cause->message);
   }
   if (!g_spawn_check_wait_status(status, NULL)) {
     g_autofree char *failure = failure_of(p, status);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: gnuplot failed: %s", failure);
-    return FALSE;
+    return runtime_error(error, "plots: gnuplot failed: %s", failure);
   }
   return TRUE;
 }
@@ -172,8 +168,7 @@ static gboolean move_picture(const Picture *p, const char *format, const char *f
 
   if (g_file_get_contents(from, &content, &length, &cause) && length > 0)
     return files_write(to, content, length, error);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: gnuplot drew no %s", file);
-  return FALSE;
+  return runtime_error(error, "plots: gnuplot drew no %s", file);
 }
 
 gboolean picture_draw(Picture *p, const PicturesTo *to, GError **error)
@@ -184,10 +179,8 @@ gboolean picture_draw(Picture *p, const PicturesTo *to, GError **error)
   g_autofree char *below = g_strdup_printf("plots/%s.gp", p->script);
   g_autofree char *path = files_data_path(below), *script = g_canonicalize_filename(path, NULL);
 
-  if (!g_file_test(script, G_FILE_TEST_IS_REGULAR)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s: expected gnuplot's script", script);
-    return FALSE;
-  }
+  if (!g_file_test(script, G_FILE_TEST_IS_REGULAR))
+    return runtime_error(error, "plots: %s: expected gnuplot's script", script);
   picture_set_text(p, "formats", words);
   picture_set_real(p, "pixels", to->pixels);
   if (!picture_write(p, "variables.gp", p->variables, error) || !run(p, script, error))

@@ -158,8 +158,7 @@ gboolean page_check(const char *path, GError **error)
 {
   if (g_str_has_suffix(path, ".html") || g_str_has_suffix(path, ".md"))
     return files_check_write(path, error);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--report: %s: expected a name that ends in .html or .md", path);
-  return FALSE;
+  return input_error(error, "--report: %s: expected a name that ends in .html or .md", path);
 }
 
 /* JSON that cannot end the element it stands in. */

@@ -19,14 +19,11 @@ char *plot_title(const Result *r)
 
 gboolean plot_folder(const char *folder, GError **error)
 {
-  if (g_str_equal(folder, "-")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: -: expected a folder; letters draw one plan alone");
-    return FALSE;
-  }
+  if (g_str_equal(folder, "-"))
+    return input_error(error, "--plots: -: expected a folder; letters draw one plan alone");
   if (g_mkdir_with_parents(folder, 0777) == 0)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", folder, g_strerror(errno));
-  return FALSE;
+  return runtime_error(error, "%s: cannot make this folder: %s", folder, g_strerror(errno));
 }
 
 gboolean report_plots(const Result *result, const Trace *trace, const char *folder, int pixels, GError **error)

@@ -34,10 +34,8 @@ static gboolean draw(Picture *p, const Validation *v, const char *folder, GError
       g_strdup_printf("%d runs: mean error %.1f %%, median %.1f %%, bias %+.1f %%; naive predictor %.1f %%", all.count,
                       all.mape_pct, all.median_ape_pct, all.bias_pct, all.naive_mape_pct);
 
-  if (write_points(v, data, titles) == 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: no run was simulated: nothing to draw");
-    return FALSE;
-  }
+  if (write_points(v, data, titles) == 0)
+    return runtime_error(error, "plots: no run was simulated: nothing to draw");
   picture_set_text(p, "summary", summary);
   picture_set_texts(p, "title", (char *const *)titles->pdata, titles->len);
   return picture_write(p, "scatter.dat", data, error) && picture_draw(p, &(PicturesTo) { .folder = folder }, error);

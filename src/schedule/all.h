@@ -58,9 +58,6 @@ static inline double *doubles_new(gsize n, double value)
   return all;
 }
 
-/* Sets TDP_ERROR_INPUT and returns FALSE. */
-gboolean shape_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
 /*
  * An order found by running the pipeline with passes of equal length: in each
  * quantum every rank takes, of the passes that are ready, the one with the least

@@ -5,6 +5,7 @@
  * half of the micro-batches each; DualPipeV is one half of it, folded into a V.
  * Both run the same eight steps, counted from the outermost rank inwards.
  */
+#include "base/error.h"
 #include "schedule/all.h"
 
 typedef struct {
@@ -106,13 +107,13 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   int p = shape->ranks, m = shape->micro;
 
   if (p % 2 != 0)
-    return shape_refuse(error, "schedule dualpipe needs an even number of pipeline ranks, the plan has %d", p);
+    return input_error(error, "schedule dualpipe needs an even number of pipeline ranks, the plan has %d", p);
   if (m % 2 != 0)
-    return shape_refuse(error, "schedule dualpipe needs an even number of micro-batches, half of them for each "
-                        "direction, the plan has %d", m);
+    return input_error(error, "schedule dualpipe needs an even number of micro-batches, half of them for each "
+                       "direction, the plan has %d", m);
   if (m < 2 * p)
-    return shape_refuse(error, "schedule dualpipe needs at least %d micro-batches for %d pipeline ranks (2p), the plan "
-                        "has %d", 2 * p, p, m);
+    return input_error(error, "schedule dualpipe needs at least %d micro-batches for %d pipeline ranks (2p), the plan "
+                       "has %d", 2 * p, p, m);
   return TRUE;
 }
 
@@ -150,8 +151,8 @@ static gboolean check_v(const ScheduleShape *shape, GError **error)
   int p = shape->ranks, m = shape->micro;
 
   if (m < 2 * p)
-    return shape_refuse(error, "schedule dualpipev needs at least %d micro-batches for %d pipeline ranks (2p), the "
-                        "plan has %d", 2 * p, p, m);
+    return input_error(error, "schedule dualpipev needs at least %d micro-batches for %d pipeline ranks (2p), the "
+                       "plan has %d", 2 * p, p, m);
   return TRUE;
 }
 

@@ -4,13 +4,14 @@
  * is ready, else the forward of the deepest stage. At most p micro-batches are
  * in the pipeline.
  */
+#include "base/error.h"
 #include "schedule/all.h"
 
 static gboolean check(const ScheduleShape *shape, GError **error)
 {
   if (shape->chunks % 2 != 0)
-    return shape_refuse(error, "schedule hanayo needs an even number of chunks a pipeline rank, two for each wave, the "
-                        "plan has %d", shape->chunks);
+    return input_error(error, "schedule hanayo needs an even number of chunks a pipeline rank, two for each wave, the "
+                       "plan has %d", shape->chunks);
   return TRUE;
 }
 

@@ -4,6 +4,7 @@
  * chunk 1 and so on; backwards mirror the chunks. PyTorch's Interleaved1F1B is
  * the same order with its own rule for groups: m / p rounds of equal groups.
  */
+#include "base/error.h"
 #include "schedule/all.h"
 
 static int group_of(const ScheduleShape *shape)
@@ -16,13 +17,13 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   int group = group_of(shape), m = shape->micro, p = shape->ranks;
 
   if (p < 2)
-    return shape_refuse(error, "schedule interleaved needs 2 or more pipeline ranks, the plan has %d", p);
+    return input_error(error, "schedule interleaved needs 2 or more pipeline ranks, the plan has %d", p);
   if (group < p || group > m)
-    return shape_refuse(error, "schedule interleaved runs groups of %d micro-batches, which must be at least the %d "
-                        "pipeline ranks and at most the %d micro-batches", group, p, m);
+    return input_error(error, "schedule interleaved runs groups of %d micro-batches, which must be at least the %d "
+                       "pipeline ranks and at most the %d micro-batches", group, p, m);
   if (m % group != 0 && m % group < p)
-    return shape_refuse(error, "schedule interleaved leaves a last group of %d micro-batches (%d in groups of %d), "
-                        "which must be 0 or at least the %d pipeline ranks", m % group, m, group, p);
+    return input_error(error, "schedule interleaved leaves a last group of %d micro-batches (%d in groups of %d), "
+                       "which must be 0 or at least the %d pipeline ranks", m % group, m, group, p);
   return TRUE;
 }
 
@@ -95,9 +96,8 @@ static gboolean check_rounds(const ScheduleShape *shape, GError **error)
   int rounds = rounds_of(shape);
 
   if (shape->micro % rounds != 0)
-    return shape_refuse(error, "schedule interleaved-rounds runs %d micro-batches in %d rounds (one for each %d of "
-                               "them, "
-                        "the pipeline ranks), which must be of equal size", shape->micro, rounds, shape->ranks);
+    return input_error(error, "schedule interleaved-rounds runs %d micro-batches in %d rounds (one for each %d of "
+                       "them, the pipeline ranks), which must be of equal size", shape->micro, rounds, shape->ranks);
   return TRUE;
 }
 

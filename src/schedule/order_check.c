@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "schedule/all.h"
 
 #include <string.h>
@@ -22,9 +23,9 @@ static gboolean wrong(const Check *c, int rank, int i, const char *what, GError 
 {
   const Slot *slot = &c->order->slots[i];
 
-  return shape_refuse(error, "rank %d, pass %d: the %s of stage %d for micro-batch %d %s", rank,
-                      i - c->order->first[rank], pass_names[slot->pass],
-                      schedule_stage(c->schedule, c->shape, rank, slot->chunk), (int)slot->micro, what);
+  return input_error(error, "rank %d, pass %d: the %s of stage %d for micro-batch %d %s", rank,
+                     i - c->order->first[rank], pass_names[slot->pass],
+                     schedule_stage(c->schedule, c->shape, rank, slot->chunk), (int)slot->micro, what);
 }
 
 static gboolean check_range(const Check *c, int rank, int i, GError **error)
@@ -33,9 +34,8 @@ static gboolean check_range(const Check *c, int rank, int i, GError **error)
 
   if (slot->pass < PASS_COUNT && slot->chunk < c->shape->chunks && slot->micro < (guint)c->shape->micro)
     return TRUE;
-  return shape_refuse(error,
-                      "rank %d, pass %d: chunk %d, micro-batch %u: expected below %d chunks and %d micro-batches",
-                      rank, i - c->order->first[rank], slot->chunk, slot->micro, c->shape->chunks, c->shape->micro);
+  return input_error(error, "rank %d, pass %d: chunk %d, micro-batch %u: expected below %d chunks and %d micro-batches",
+                     rank, i - c->order->first[rank], slot->chunk, slot->micro, c->shape->chunks, c->shape->micro);
 }
 
 static gboolean check_vocabulary(const Check *c, int rank, int i, GError **error)
@@ -129,11 +129,11 @@ static gboolean check_complete(const Check *c, GError **error)
                             : !(seen & (bit(PASS_BACKWARD) | bit(PASS_INPUT))) ? "backward"
                             : (seen & bit(PASS_INPUT)) && !(seen & bit(PASS_WEIGHT)) ? "weight gradient" : NULL;
       if (missing)
-        return shape_refuse(error, "stage %d has no %s for micro-batch %d", stage, missing, micro);
+        return input_error(error, "stage %d has no %s for micro-batch %d", stage, missing, micro);
     }
     for (int rank = 0; rank < c->shape->ranks; rank++)
       if (c->vocabulary[(gsize)rank * c->shape->micro + micro] != vocabulary)
-        return shape_refuse(error, "rank %d does not run both vocabulary passes for micro-batch %d", rank, micro);
+        return input_error(error, "rank %d does not run both vocabulary passes for micro-batch %d", rank, micro);
   }
   return TRUE;
 }
@@ -160,7 +160,7 @@ gboolean schedule_order_check(const Schedule *schedule, const ScheduleShape *sha
   Check c = { schedule, shape, order, stages, seen, vocabulary, copies };
 
   if (order->ranks != shape->ranks)
-    return shape_refuse(error, "the order has %d ranks, expected %d", order->ranks, shape->ranks);
+    return input_error(error, "the order has %d ranks, expected %d", order->ranks, shape->ranks);
   for (int rank = 0; rank < shape->ranks; rank++)
     for (int i = order->first[rank]; i < order->first[rank + 1]; i++)
       if (!check_range(&c, rank, i, error) || !check_slot(&c, rank, i, error))

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "schedule/all.h"
 #include "schedule/sweep.h"
 
@@ -135,9 +136,9 @@ static gboolean report_deadlock(const Run *run, int ran, GError **error)
   while (run->sweep.next[rank] == order->first[rank + 1])
     rank++;
   const Slot *slot = &order->slots[run->sweep.next[rank]];
-  return shape_refuse(error, "the order deadlocks after %d of %d passes: rank %d waits forever with the %s of stage %d "
-                      "for micro-batch %d", ran, order->first[order->ranks], rank, pass_names[slot->pass],
-                      order_sweep_stage(&run->sweep, rank, slot), (int)slot->micro);
+  return input_error(error, "the order deadlocks after %d of %d passes: rank %d waits forever with the %s of stage %d "
+                     "for micro-batch %d", ran, order->first[order->ranks], rank, pass_names[slot->pass],
+                     order_sweep_stage(&run->sweep, rank, slot), (int)slot->micro);
 }
 
 Replay *schedule_replay_order(const Schedule *schedule, const ScheduleShape *shape, ScheduleOrder *order,

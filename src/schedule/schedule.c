@@ -56,19 +56,6 @@ int schedule_index(const Schedule *schedule)
   return -1;
 }
 
-gboolean shape_refuse(GError **error, const char *format, ...)
-{
-  va_list args;
-
-  if (!error) /* searches ask often, and only whether */
-    return FALSE;
-  va_start(args, format);
-  g_autofree char *message = g_strdup_vprintf(format, args);
-  va_end(args);
-  g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INPUT, message);
-  return FALSE;
-}
-
 void shape_times(const ScheduleShape *shape, double pass_time[PASS_COUNT])
 {
   gboolean given = shape->forward > 0 || shape->input > 0 || shape->weight > 0;
@@ -86,10 +73,10 @@ gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GE
 
   if (shape->chunks < schedule->min_chunks || shape->chunks > schedule->max_chunks) {
     if (schedule->min_chunks == schedule->max_chunks)
-      return shape_refuse(error, "schedule %s needs %d chunk%s a pipeline rank, the plan has %d", schedule->name,
-                          schedule->min_chunks, plural, shape->chunks);
-    return shape_refuse(error, "schedule %s needs %d or more chunks a pipeline rank, the plan has %d", schedule->name,
-                        schedule->min_chunks, shape->chunks);
+      return input_error(error, "schedule %s needs %d chunk%s a pipeline rank, the plan has %d", schedule->name,
+                         schedule->min_chunks, plural, shape->chunks);
+    return input_error(error, "schedule %s needs %d or more chunks a pipeline rank, the plan has %d", schedule->name,
+                       schedule->min_chunks, shape->chunks);
   }
   return !schedule->check || schedule->check(shape, error);
 }

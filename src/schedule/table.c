@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "schedule/table.h"
 
 #include "base/csv.h"
@@ -33,7 +34,7 @@ static const struct {
 
 static gboolean bad_action(const Reader *r, const char *text, const char *expected, GError **error)
 {
-  return shape_refuse(error, "%s: row %d, cell %d: \"%s\": expected %s", r->name, r->row, r->cell, text, expected);
+  return input_error(error, "%s: row %d, cell %d: \"%s\": expected %s", r->name, r->row, r->cell, text, expected);
 }
 
 /* Digits at `*at`, which moves behind them; -1 if there are none or too many. */
@@ -106,7 +107,7 @@ static gboolean find_owners(const Reader *r, int *owner, GError **error)
     for (guint i = 0; i < r->ranks[rank]->len; i++) {
       int stage = g_array_index(r->ranks[rank], Action, i).stage;
       if (owner[stage] >= 0 && owner[stage] != rank)
-        return shape_refuse(error, "%s: stage %d is on rank %d and on rank %d", r->name, stage, owner[stage], rank);
+        return input_error(error, "%s: stage %d is on rank %d and on rank %d", r->name, stage, owner[stage], rank);
       owner[stage] = rank;
     }
   return TRUE;
@@ -122,10 +123,10 @@ static gboolean place_stages(ScheduleTable *t, const Reader *r, GError **error)
   for (int stage = 0; stage < r->stages; stage++) {
     int rank = owner[stage];
     if (rank < 0)
-      return shape_refuse(error, "%s: stage %d is on no rank", r->name, stage);
+      return input_error(error, "%s: stage %d is on no rank", r->name, stage);
     if (held[rank] == t->chunks)
-      return shape_refuse(error, "%s: rank %d holds more than %d of the %d stages, expected as many on each of the %d "
-                          "ranks", r->name, rank, t->chunks, r->stages, t->ranks);
+      return input_error(error, "%s: rank %d holds more than %d of the %d stages, expected as many on each of the %d "
+                         "ranks", r->name, rank, t->chunks, r->stages, t->ranks);
     t->places[stage] = (Place) { rank, held[rank] };
     t->stages[rank * t->chunks + held[rank]++] = stage;
   }
@@ -161,9 +162,9 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   g_assert(t);
   if (shape->ranks == t->ranks && shape->chunks == t->chunks && shape->micro == t->micro)
     return TRUE;
-  return shape_refuse(error,
-                      "schedule %s is for %d pipeline ranks of %d chunks and %d micro-batches, the plan has %d, %d "
-                      "and %d", t->name, t->ranks, t->chunks, t->micro, shape->ranks, shape->chunks, shape->micro);
+  return input_error(error,
+                     "schedule %s is for %d pipeline ranks of %d chunks and %d micro-batches, the plan has %d, %d "
+                     "and %d", t->name, t->ranks, t->chunks, t->micro, shape->ranks, shape->chunks, shape->micro);
 }
 
 static void order(const ScheduleShape *shape, int rank, SlotList *slots)
@@ -204,12 +205,12 @@ static gboolean check_size(const Reader *r, GError **error)
   for (int rank = 0; rank < r->n_ranks; rank++)
     actions += r->ranks[rank]->len;
   if (actions == 0)
-    return shape_refuse(error, "%s: expected a row of actions for each rank, as in 0F0,0F1,0B0,0B1", r->name);
+    return input_error(error, "%s: expected a row of actions for each rank, as in 0F0,0F1,0B0,0B1", r->name);
   if (r->stages % r->n_ranks != 0)
-    return shape_refuse(error, "%s: %d stages on %d ranks, expected as many on each", r->name, r->stages, r->n_ranks);
+    return input_error(error, "%s: %d stages on %d ranks, expected as many on each", r->name, r->stages, r->n_ranks);
   if (r->micro > actions)
-    return shape_refuse(error, "%s: micro-batch %d of %d actions in all: expected every micro-batch from 0 on", r->name,
-                        r->micro - 1, actions);
+    return input_error(error, "%s: micro-batch %d of %d actions in all: expected every micro-batch from 0 on", r->name,
+                       r->micro - 1, actions);
   return TRUE;
 }
 
@@ -253,7 +254,7 @@ ScheduleTable *schedule_table_load(const char *path, GError **error)
   g_autofree char *text = files_read(path, &length, error);
 
   if (text && strlen(text) != length) {
-    shape_refuse(error, "%s: NUL byte", path);
+    input_error(error, "%s: NUL byte", path);
     return NULL;
   }
   return text ? schedule_table_parse(text, path, error) : NULL;
@@ -293,7 +294,7 @@ char *schedule_table_text(const Schedule *schedule, const ScheduleShape *shape, 
                        : schedule->vocabulary ? "spreads the vocabulary over all ranks" : NULL;
 
   if (reason) {
-    shape_refuse(error, "schedule %s %s, which PyTorch's schedule CSV cannot say", schedule->name, reason);
+    input_error(error, "schedule %s %s, which PyTorch's schedule CSV cannot say", schedule->name, reason);
     return NULL;
   }
   GString *text = g_string_new(NULL);

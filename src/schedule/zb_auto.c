@@ -12,6 +12,7 @@
  *   fill          weight gradients also go into gaps shorter than they are where
  *                 the rank has idled less than the others
  */
+#include "base/error.h"
 #include "schedule/all.h"
 
 #include <math.h>
@@ -223,8 +224,8 @@ static int limit_of(const ScheduleShape *shape, int times)
 static gboolean check(const ScheduleShape *shape, GError **error)
 {
   if (shape->memory_limit > 0 && shape->memory_limit < 1)
-    return shape_refuse(error, "an automatic zero-bubble schedule needs memory for the activations of 1 micro-batch, "
-                        "the plan leaves %g", shape->memory_limit);
+    return input_error(error, "an automatic zero-bubble schedule needs memory for the activations of 1 micro-batch, "
+                       "the plan leaves %g", shape->memory_limit);
   return TRUE;
 }
 

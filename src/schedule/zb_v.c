@@ -1,5 +1,6 @@
 /* Zero bubble in a V: each rank holds a stage of the way there and one of the way back
  * (Qi et al. 2024, arXiv 2405.15362). */
+#include "base/error.h"
 #include "schedule/all.h"
 
 static gboolean check(const ScheduleShape *shape, GError **error)
@@ -7,8 +8,8 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   int least = 2 * shape->ranks - 1;
 
   if (shape->micro < least)
-    return shape_refuse(error, "schedule zb-v needs at least %d micro-batches for %d pipeline ranks (2p - 1), the plan "
-                        "has %d", least, shape->ranks, shape->micro);
+    return input_error(error, "schedule zb-v needs at least %d micro-batches for %d pipeline ranks (2p - 1), the plan "
+                       "has %d", least, shape->ranks, shape->micro);
   return TRUE;
 }
 

@@ -9,8 +9,7 @@ gboolean sim_options_check(const SimOptions *options, const Program *program, GE
   int tasks = program->tasks->len, left = tasks - program_order(program, windows, order);
 
   if (left > 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "receive buffers: %d: the schedule deadlocks, %d of %d tasks never run: expected more",
+    input_error(error, "receive buffers: %d: the schedule deadlocks, %d of %d tasks never run: expected more",
                 options->receive_buffers, left, tasks);
   return left == 0;
 }

@@ -187,7 +187,7 @@ static gboolean read_shard_group(Case *c, const Csv *csv, int row, gboolean hybr
   else if (*cell && !csv_int(csv, row, "shard_group", &group, error))
     return FALSE;
   if (group < 0)
-    return cells_bad(csv, row, "shard_group", "a number of ranks, gpus_per_node or nothing", error);
+    return csv_refuse(csv, row, "shard_group", "a number of ranks, gpus_per_node or nothing", error);
   c->plan.shard_group = group >= plan_replicas(&c->plan) ? 0 : group;
   return TRUE;
 }
@@ -205,7 +205,7 @@ static gboolean read_zero(Case *c, const Csv *csv, int row, GError **error)
   }
 
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
-    return cells_bad(csv, row, "zero", "0 to 3 or hsdp", error);
+    return csv_refuse(csv, row, "zero", "0 to 3 or hsdp", error);
   c->plan.zero = *zero ? *zero - '0' : c->unstated.zero;
   if (!*zero && plan_replicas(&c->plan) > 1)
     case_say_default(c, "zero");
@@ -218,7 +218,7 @@ static gboolean read_overlap(Case *c, const Csv *csv, int row, GError **error)
   const char *overlap = csv_cell(csv, row, "overlap");
 
   if (*overlap && !g_str_equal(overlap, "none") && !g_str_equal(overlap, "data"))
-    return cells_bad(csv, row, "overlap", "none, data or nothing", error);
+    return csv_refuse(csv, row, "overlap", "none, data or nothing", error);
   if (g_str_equal(overlap, "data"))
     c->plan.overlap.gradients = c->plan.overlap.parameters = TRUE;
   else if (*overlap)
@@ -235,7 +235,7 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
 
   if (g_str_has_prefix(cell, "full:")) {
     if (!g_ascii_string_to_signed(cell + strlen("full:"), 10, 1, SPLIT_LAYERS_MAX, &layers, NULL))
-      return cells_bad(csv, row, "recompute", "full:N with the layers of a stage", error);
+      return csv_refuse(csv, row, "recompute", "full:N with the layers of a stage", error);
     c->plan.recompute = RECOMPUTE_FULL;
     c->plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = (int)layers };
     return TRUE;
@@ -377,7 +377,7 @@ static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
   else
     ok = !*cell;
   return ok ||
-         cells_bad(csv, row, "layer_split", "first-1,last-1, last=N or a list that fits layers and stages, or nothing",
+         csv_refuse(csv, row, "layer_split", "first-1,last-1, last=N or a list that fits layers and stages, or nothing",
                    error);
 }
 
@@ -488,11 +488,8 @@ gboolean case_check_columns(const Csv *csv, GError **error)
   };
 
   for (int i = 0; columns[i]; i++)
-    if (csv_column(csv, columns[i]) < 0) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line 1: %s: missing: expected a column of this name",
-                  csv->name, columns[i]);
-      return FALSE;
-    }
+    if (csv_column(csv, columns[i]) < 0)
+      return input_error(error, "%s: line 1: %s: missing: expected a column of this name", csv->name, columns[i]);
   return TRUE;
 }
 

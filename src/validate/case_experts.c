@@ -36,7 +36,7 @@ static gboolean read_dispatcher(Case *c, const Csv *csv, int row, GError **error
       c->plan.dispatch = dispatch_noted(dispatchers[i].dispatch, csv_cell(csv, row, "note"));
       return TRUE;
     }
-  return cells_bad(csv, row, "moe_dispatcher", "alltoall, allgather, deepep, hybridep or nothing", error);
+  return csv_refuse(csv, row, "moe_dispatcher", "alltoall, allgather, deepep, hybridep or nothing", error);
 }
 
 static gboolean read_load(Case *c, const Csv *csv, int row, GError **error)
@@ -48,7 +48,7 @@ static gboolean read_load(Case *c, const Csv *csv, int row, GError **error)
   else if (!csv_real(csv, row, "moe_load", &load, error))
     return FALSE;
   c->plan.expert_load = load;
-  return load >= 1 && load <= 1e6 ? TRUE : cells_bad(csv, row, "moe_load", "a number from 1", error);
+  return load >= 1 && load <= 1e6 ? TRUE : csv_refuse(csv, row, "moe_load", "a number from 1", error);
 }
 
 /* Tensor parallelism of experts that is not stated is the layers' own where ranks suffice, else none. */
@@ -70,7 +70,7 @@ static gboolean read_exchange(Case *c, const Csv *csv, int row, GError **error)
   gboolean usual = !*cell && c->unstated.graph_overlaps && c->plan.graph == GRAPH_FULL;
 
   if (*cell && !g_str_equal(cell, "0") && !g_str_equal(cell, "1"))
-    return cells_bad(csv, row, "moe_a2a_overlap", "0, 1 or nothing", error);
+    return csv_refuse(csv, row, "moe_a2a_overlap", "0, 1 or nothing", error);
   c->plan.overlap.exchange = (usual || g_str_equal(cell, "1")) && plan_experts_apart(&c->plan) &&
                              c->framework->exchange_overlap && (c->plan.pp == 1 || c->plan.vpp > 1);
   if (usual && c->plan.overlap.exchange)

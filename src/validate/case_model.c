@@ -78,7 +78,7 @@ static Model *model_of_file(const Csv *csv, int row, const char *name, const Cas
   if (!model || n->layers < 0 || n->layers == model->blocks)
     return g_steal_pointer(&model);
   g_autofree char *expected = g_strdup_printf("%d, as model %s has, or nothing", model->blocks, name);
-  cells_bad(csv, row, "layers", expected, error);
+  csv_refuse(csv, row, "layers", expected, error);
   return NULL;
 }
 

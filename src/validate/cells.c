@@ -19,18 +19,11 @@ static const NumberColumn number_columns[] = {
   { "sp", G_STRUCT_OFFSET(CaseNumbers, sp), 0, 1 },
 };
 
-gboolean cells_bad(const Csv *csv, int row, const char *column, const char *expected, GError **error)
-{
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: \"%s\": expected %s", csv->name,
-              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
-  return FALSE;
-}
-
 gboolean cells_not_one_of(const Csv *csv, int row, const char *column, const char *const *names, GError **error)
 {
   g_autofree char *list = g_strjoinv(", ", (char **)names), *expected = g_strconcat("one of ", list, NULL);
 
-  return cells_bad(csv, row, column, expected, error);
+  return csv_refuse(csv, row, column, expected, error);
 }
 
 const char *cells_optional(const Csv *csv, int row, const char *column)
@@ -48,7 +41,7 @@ static gboolean read_number(const Csv *csv, int row, const NumberColumn *c, int 
   if (*out >= c->min && *out <= c->max)
     return TRUE;
   g_autofree char *expected = g_strdup_printf("an integer from %d to %d", c->min, c->max);
-  return cells_bad(csv, row, c->column, expected, error);
+  return csv_refuse(csv, row, c->column, expected, error);
 }
 
 gboolean cells_read_numbers(const Csv *csv, int row, CaseNumbers *n, GError **error)

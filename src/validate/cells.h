@@ -18,9 +18,6 @@ typedef struct {
 /* Errors: TDP_ERROR_INPUT, naming file, line, column and cell. */
 gboolean cells_read_numbers(const Csv *csv, int row, CaseNumbers *n, GError **error);
 
-/* Sets the error of a cell that makes no sense, and returns FALSE. */
-gboolean cells_bad(const Csv *csv, int row, const char *column, const char *expected, GError **error);
-
 /* The same of a cell that is none of a NULL-terminated list. */
 gboolean cells_not_one_of(const Csv *csv, int row, const char *column, const char *const *names, GError **error);
 

@@ -76,9 +76,7 @@ static gboolean read_chain(const char *name, int depth, Parsed *out, GError **er
 static gboolean bad_word(const char *framework, const char *key, const char *value, const char *expected,
                          GError **error)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "framework: %s: unstated.%s: \"%s\": expected %s", framework, key,
-              value, expected);
-  return FALSE;
+  return input_error(error, "framework: %s: unstated.%s: \"%s\": expected %s", framework, key, value, expected);
 }
 
 static gboolean read_words(Parsed *p, const char *framework, GError **error)

@@ -114,15 +114,10 @@ gboolean residuals_write(const Validation *v, const char *folder, GError **error
   g_autoptr(GPtrArray) timed = residuals_timed(v), memory = residuals_of_memory(v);
   g_autoptr(GPtrArray) publishers = residuals_publishers(timed);
 
-  if (publishers->len < 2 || memory->len == 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%s: expected case files with times of at least two publishers, and with memory", folder);
-    return FALSE;
-  }
-  if (g_mkdir_with_parents(folder, 0777) != 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: expected a folder, or a path where one can be made", folder);
-    return FALSE;
-  }
+  if (publishers->len < 2 || memory->len == 0)
+    return input_error(error, "%s: expected case files with times of at least two publishers, and with memory", folder);
+  if (g_mkdir_with_parents(folder, 0777) != 0)
+    return runtime_error(error, "%s: expected a folder, or a path where one can be made", folder);
   return write_file(timed, folder, "domain.json", residuals_write_domain, error) &&
          write_file(memory, folder, "memory.json", residuals_write_memory, error) &&
          write_file(timed, folder, "time.json", residuals_write_time, error) &&

@@ -182,7 +182,7 @@ static gboolean read_outcome(const Csv *csv, int row, Outcome *outcome, GError *
   int found = names_find(names, cells_optional(csv, row, "outcome"));
 
   *outcome = MAX(found, 0);
-  return found >= 0 || cells_bad(csv, row, "outcome", "ran, oom or nothing", error);
+  return found >= 0 || csv_refuse(csv, row, "outcome", "ran, oom or nothing", error);
 }
 
 /* 0 where the cell is empty or the file has no such column. */
@@ -195,9 +195,8 @@ static gboolean read_measured(const Csv *csv, int row, const char *column, doubl
     return FALSE;
   if (*out > 0 && *out <= MOST)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: expected a number above 0 and at most %g", csv->name,
-              g_array_index(csv->lines, int, row), column, MOST);
-  return FALSE;
+  return input_error(error, "%s: line %d: %s: expected a number above 0 and at most %g", csv->name,
+                     g_array_index(csv->lines, int, row), column, MOST);
 }
 
 static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
