@@ -67,7 +67,7 @@ START_TEST(hostile_texts_stay_texts)
   gsize length;
 
   table_add(table, "%s", HOSTILE);
-  table_add(table, "a|b");
+  table_take(table, g_strdup("a|b"));
   page_table(page, "table", HOSTILE, table);
   page_text(page, "text", HOSTILE);
   g_autofree char *html = written(page, "a.html", &length), *markdown = written(page, "a.md", &length);

@@ -9,9 +9,7 @@ static char *steps_text(const GArray *steps)
 
   for (guint i = 0; i < steps->len; i++) {
     const PolishStep *s = &g_array_index(steps, PolishStep, i);
-    table_add(table, "%s", s->kind);
-    table_add(table, "%d", s->proposed);
-    table_add(table, "%d", s->simulated);
+    table_add(table, "%s|%d|%d", s->kind, s->proposed, s->simulated);
     table_take(table, s->gained_s > 0 ? format_seconds(s->gained_s) : g_strdup("-"));
     table_add(table, "%s", s->now ? s->now : "-");
   }

@@ -4,6 +4,8 @@
 
 enum { GAP = 2 };
 
+#define CELL_END "\xff" /* in no text */
+
 struct Table {
   int columns;
   gboolean *left;   /* per column */
@@ -36,10 +38,14 @@ void table_free(Table *table)
 
 void table_add(Table *table, const char *format, ...)
 {
+  g_autofree char *marked = g_strdelimit(g_strdup(format), "|", *CELL_END);
   va_list args;
   va_start(args, format);
-  table_take(table, g_strdup_vprintf(format, args));
+  g_autofree char *text = g_strdup_vprintf(marked, args);
   va_end(args);
+  g_auto(GStrv) cells = g_strsplit(text, CELL_END, -1);
+  for (int i = 0; i == 0 || cells[i]; i++)
+    table_take(table, g_strdup(cells[i] ? cells[i] : ""));
 }
 
 void table_take(Table *table, char *cell)

@@ -16,10 +16,10 @@ Table *table_new(const char *columns);
 void table_free(Table *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Table, table_free)
 
-/* Appends a cell; rows fill from the left and wrap at the last column. */
+/* Appends cells, which bars of the format divide; rows fill from the left and wrap at the last column. */
 void table_add(Table *table, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* The same of a newly allocated text, which it frees. */
+/* Appends one cell, a newly allocated text, which it frees. */
 void table_take(Table *table, char *cell);
 
 /* Rows behind the titles, and what stands in one of them; row -1 are the titles. A cell that was never added is empty.

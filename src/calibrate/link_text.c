@@ -51,14 +51,9 @@ static char *points_table(const LinkCalibration *c, const LinkPoint *points)
   g_autoptr(Table) table = table_new("<collective|nodes|ranks|bytes|measured us|fitted us|error %|<algorithm");
   for (int i = 0; i < c->n; i++) {
     const LinkPoint *point = &points[i];
-    table_add(table, "%s", collective_names[point->collective]);
-    table_add(table, "%d", point->nodes);
-    table_add(table, "%d", point->ranks);
-    table_add(table, "%.0f", point->bytes);
-    table_add(table, "%.2f", point->seconds * 1e6);
-    table_add(table, "%.2f", c->fitted_s[i] * 1e6);
-    table_add(table, "%+.1f", PERCENT * (c->fitted_s[i] / point->seconds - 1));
-    table_add(table, "%s", c->algorithms[i]);
+    table_add(table, "%s|%d|%d|%.0f|%.2f|%.2f|%+.1f|%s", collective_names[point->collective], point->nodes,
+              point->ranks, point->bytes, point->seconds * 1e6, c->fitted_s[i] * 1e6,
+              PERCENT * (c->fitted_s[i] / point->seconds - 1), c->algorithms[i]);
   }
   return table_text(table, 0);
 }
@@ -69,8 +64,7 @@ static char *constants_table(const LinkCalibration *c)
   for (const LinkConstant *constant = link_constants; constant->key; constant++) {
     if (constant->mask == FIT_LINK_IN_SWITCH && !c->link.in_switch)
       continue;
-    table_add(table, "%s", constant->key);
-    table_add(table, "%.4g", json_field_real(link_field(constant->key), &c->link));
+    table_add(table, "%s|%.4g", constant->key, json_field_real(link_field(constant->key), &c->link));
     table_add(table, constant->mask & c->fitted ? "fitted" : "as %s", c->like);
   }
   return table_text(table, 0);

@@ -224,10 +224,7 @@ char *machine_fit_json(const MachineFit *fit, const char *name, const char *fram
 
 static void add_errors(Table *table, const char *name, const FitErrors *errors)
 {
-  table_add(table, "%s", name);
-  table_add(table, "%d", errors->n);
-  table_add(table, "%.1f %%", 100 * errors->mean);
-  table_add(table, "%.1f %%", 100 * errors->max);
+  table_add(table, "%s|%d|%.1f %%|%.1f %%", name, errors->n, 100 * errors->mean, 100 * errors->max);
 }
 
 /* Half width of the median's interval, in the middle of all points. */

@@ -61,9 +61,7 @@ static Columns columns_of(const GArray *steps)
 
 static void add_step(Table *table, guint number, const ExecStep *s, Columns columns, double tokens)
 {
-  table_add(table, "%u", number);
-  table_add(table, "%.6f", s->loss);
-  table_add(table, "%.6f", s->grad_norm);
+  table_add(table, "%u|%.6f|%.6f", number, s->loss, s->grad_norm);
   if (columns.scaled)
     table_add(table, "%g%s", s->loss_scale, s->skipped ? ", skipped" : "");
   table_take(table, format_seconds(s->step_s));

@@ -118,10 +118,8 @@ static Table *ranks_table(const Drawn *d)
     for (int chunk = 0; chunk < d->shape.chunks; chunk++)
       g_string_append_printf(stages, "%s%d", chunk ? ", " : "",
                              schedule_stage(d->schedule, &d->shape, rank, chunk));
-    table_add(t, "%d", rank);
-    table_add(t, "%s", stages->str);
-    table_add(t, "%.1f %%", 100 * trace_row_bubble(d->trace, rank));
-    table_add(t, "%.4g", d->replay->peak[rank] / (double)d->shape.chunks);
+    table_add(t, "%d|%s|%.1f %%|%.4g", rank, stages->str, 100 * trace_row_bubble(d->trace, rank),
+              d->replay->peak[rank] / (double)d->shape.chunks);
   }
   return t;
 }

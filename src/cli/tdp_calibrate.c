@@ -455,9 +455,7 @@ static void add_copy(Table *table, const HostCopy *copy)
 {
   g_autofree char *size = format_bytes(copy->copy_bytes);
 
-  table_add(table, "copy of %s, read and write together", size);
-  table_add(table, "%d", copy->threads);
-  table_add(table, "%.2f GB/s", copy->bytes_per_s / 1e9);
+  table_add(table, "copy of %s, read and write together|%d|%.2f GB/s", size, copy->threads, copy->bytes_per_s / 1e9);
 }
 
 static gboolean measure(const Options *o, GError **error)
@@ -473,9 +471,7 @@ static gboolean measure(const Options *o, GError **error)
   add_copy(table, &one);
   if (threads > 1)
     add_copy(table, &all);
-  table_add(table, "read of the clock");
-  table_add(table, "1");
-  table_add(table, "%.1f ns", calibrate_timer_s() * 1e9);
+  table_add(table, "read of the clock|1|%.1f ns", calibrate_timer_s() * 1e9);
   g_autofree char *text = table_text(table, 0);
   g_autofree char *json = host_copy_json(&all, date);
   return put(o, text, json, error);

@@ -41,10 +41,7 @@ static void add_errors(Table *table, const FitErrors *errors)
 
 static void add_result(Table *table, const FitJob *job, const FitResult *result)
 {
-  table_add(table, "%s", job->fit);
-  table_add(table, "%s", job->target);
-  table_add(table, "%s", job->constants);
-  table_add(table, "%s", job->data);
+  table_add(table, "%s|%s|%s|%s", job->fit, job->target, job->constants, job->data);
   add_errors(table, &result->fit);
   add_errors(table, &result->check);
 }

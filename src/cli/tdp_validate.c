@@ -73,10 +73,7 @@ static Validation *validate(char **files, const Options *o, int ablation, const 
 
 static void add_ablation(Table *table, const char *name, const CaseSummary *s)
 {
-  table_add(table, "%s", name);
-  table_add(table, "%.2f", s->mape_pct);
-  table_add(table, "%.2f", s->median_ape_pct);
-  table_add(table, "%+.2f", s->bias_pct);
+  table_add(table, "%s|%.2f|%.2f|%+.2f", name, s->mape_pct, s->median_ape_pct, s->bias_pct);
 }
 
 static gboolean print_ablation(char **files, const Options *o, const Validation *whole, GError **error)

@@ -105,12 +105,8 @@ static void add_row(Table *table, const Kernel *k, int steps, double all)
   g_autofree char *each = format_seconds(k->seconds / k->count), *step = format_seconds(k->seconds / steps);
   g_autofree char *cut = g_utf8_substring(k->name, 0, MIN(g_utf8_strlen(k->name, -1), NAME_SHOWN));
 
-  table_add(table, "%s", cut);
-  table_add(table, "%s", k->kind);
-  table_add(table, "%.4g", k->count / steps);
-  table_add(table, "%s", each);
-  table_add(table, "%s", step);
-  table_add(table, "%.1f %%", all > 0 ? 100 * k->seconds / all : 0);
+  table_add(table, "%s|%s|%.4g|%s|%s|%.1f %%", cut, k->kind, k->count / steps, each, step,
+            all > 0 ? 100 * k->seconds / all : 0);
 }
 
 /* What the sums leave out, and what they count more than once. */

@@ -132,8 +132,8 @@ static void add_row(Table *table, const Cluster *c, const Use *u)
   table_take(table, group_text(c, &u->group));
   table_add(table, "%s", u->cost.algorithm ? u->cost.algorithm : "-");
   table_take(table, format_seconds(u->cost.seconds));
-  table_add(table, "%sB/s", rate);
-  table_add(table, "%s%s", u->cost.runner_up ? u->cost.runner_up : "-", u->cost.runner_up_lacking ? " *" : "");
+  table_add(table, "%sB/s|%s%s", rate, u->cost.runner_up ? u->cost.runner_up : "-",
+            u->cost.runner_up_lacking ? " *" : "");
   table_take(table, u->cost.runner_up ? format_seconds(u->cost.runner_up_s) : g_strdup("-"));
   table_add(table, "%" G_GINT64_FORMAT, u->count);
   table_take(table, format_seconds(u->count * u->cost.seconds));

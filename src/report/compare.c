@@ -18,13 +18,10 @@ char *report_compare(const Compared *plans, int n)
   for (int i = 0; i < n; i++) {
     const Result *r = plans[i].result;
     const Metrics *m = &r->metrics;
-    table_add(t, "%s", plans[i].name);
-    table_add(t, "%d", r->layout.mesh.ranks);
+    table_add(t, "%s|%d", plans[i].name, r->layout.mesh.ranks);
     table_take(t, result_step_text(r));
-    table_add(t, "%.3f", m->iteration_s / plans[0].result->metrics.iteration_s);
-    table_add(t, "%.0f", r->tokens_per_s_per_gpu);
-    table_add(t, "%.1f %%", 100 * r->mfu);
-    table_add(t, "%.1f %%", 100 * m->bubble_fraction);
+    table_add(t, "%.3f|%.0f|%.1f %%|%.1f %%", m->iteration_s / plans[0].result->metrics.iteration_s,
+              r->tokens_per_s_per_gpu, 100 * r->mfu, 100 * m->bubble_fraction);
     table_take(t, format_bytes(m->peak_memory_bytes));
     if (r->accuracy)
       table_add(t, "%.0f %%%s", 100 * r->estimate.fit_probability, r->fits ? "" : ", too much");

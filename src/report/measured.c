@@ -43,8 +43,7 @@ static void add_row(Table *table, const char *name, int count, const char *predi
     table_add(table, "%d", count);
   else
     table_add(table, "%s", "");
-  table_add(table, "%s", predicted ? predicted : "");
-  table_add(table, "%s", measured);
+  table_add(table, "%s|%s", predicted ? predicted : "", measured);
   if (predicted)
     table_add(table, "%+.1f %%", error);
   else

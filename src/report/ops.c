@@ -8,9 +8,7 @@ static void add_op(Table *t, const char *layer, const char *pass, const PassOp *
   const Op *op = &described->op;
   double seconds = described->seconds, share = described->share;
 
-  table_add(t, "%s", layer);
-  table_add(t, "%s", pass);
-  table_add(t, "%s", op->name);
+  table_add(t, "%s|%s|%s", layer, pass, op->name);
   table_take(t, format_seconds(seconds));
   if (op->flops > 0)
     table_add(t, "%.1f TFLOP/s", share * op->flops / seconds / 1e12);

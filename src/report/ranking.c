@@ -45,8 +45,7 @@ static void add_degrees(Table *t, const Layout *l, const RankingColumns *c)
 {
   const PassLayout *p = &l->passes;
 
-  table_add(t, "%d", p->tp);
-  table_add(t, "%s", p->sequence_parallel ? "on" : "off");
+  table_add(t, "%d|%s", p->tp, p->sequence_parallel ? "on" : "off");
   if (l->pipeline.cut.split_rank)
     table_add(t, "%d, encoder %d", l->pipeline.shape.ranks, l->pipeline.cut.split_rank);
   else
@@ -79,8 +78,7 @@ static void add_choices(Table *t, const Result *result, const RankingColumns *c)
       table_add(t, "%s", own ? own : "-");
     }
   recompute_short(&r->scope, scope);
-  table_add(t, "%s%s", recompute_names[r->granularity], scope->str);
-  table_add(t, "%s", l->pipeline.schedule->name);
+  table_add(t, "%s%s|%s", recompute_names[r->granularity], scope->str, l->pipeline.schedule->name);
 }
 
 static void add_figures(Table *t, const Result *r, const RankingColumns *c)
@@ -88,9 +86,7 @@ static void add_figures(Table *t, const Result *r, const RankingColumns *c)
   table_take(t, format_seconds_exact(r->metrics.iteration_s));
   if (c->estimates)
     table_take(t, result_interval_text(r));
-  table_add(t, "%.0f", r->tokens_per_s_per_gpu);
-  table_add(t, "%.1f %%", 100 * r->mfu);
-  table_add(t, "%.1f %%", 100 * r->metrics.bubble_fraction);
+  table_add(t, "%.0f|%.1f %%|%.1f %%", r->tokens_per_s_per_gpu, 100 * r->mfu, 100 * r->metrics.bubble_fraction);
   table_take(t, format_bytes(r->metrics.peak_memory_bytes));
   if (c->estimates)
     table_add(t, "%.0f %%", 100 * r->estimate.fit_probability);

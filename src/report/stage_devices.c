@@ -41,11 +41,7 @@ char *report_placement(const Result *r, const Trace *trace)
     const Cluster *site = result_site(r, row);
     double bytes[PART_COUNT], peak = trace_row_peak(trace, row, bytes);
     double whole = cluster_whole_bytes(site, site->device.memory_bytes);
-    table_add(t, "%d", row);
-    table_add(t, "%s", site->name);
-    table_add(t, "%s", site->device.name);
-    table_add(t, "%d", r->layout.mesh.places);
-    table_add(t, "%d", blocks_of(r, row));
+    table_add(t, "%d|%s|%s|%d|%d", row, site->name, site->device.name, r->layout.mesh.places, blocks_of(r, row));
     table_take(t, format_seconds(block_s(r, trace, row)));
     table_take(t, format_seconds(trace_row_compute(trace, row)));
     table_add(t, "%.1f %%", 100 * trace_row_bubble(trace, row));

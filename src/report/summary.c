@@ -29,8 +29,7 @@ static void add_adapter(Table *table, const Result *r)
 
   if (!adapter_freezes(a))
     return;
-  table_add(table, "adapter");
-  table_add(table, "%s: %s parameters trained (%.2f %% of the model's, which are frozen)", text, params,
+  table_add(table, "adapter|%s: %s parameters trained (%.2f %% of the model's, which are frozen)", text, params,
             100.0 * (double)trained / (double)r->model->params);
 }
 
@@ -54,9 +53,8 @@ static void add_device(Table *table, const Cluster *c, DType precision)
   g_autofree char *limited =
       d->rated_power_w > 0 ? g_strdup_printf(", %g of %g W", d->power_w, d->rated_power_w) : g_strdup("");
 
-  table_add(table, "device");
-  table_add(table, "%sFLOP/s %s, %s at %sB/s%s (kernels %s: %s)", flops, dtype_names[precision], memory, rate, limited,
-            d->kernels.name, provenance_names[d->kernels.matmul[precision].provenance]);
+  table_add(table, "device|%sFLOP/s %s, %s at %sB/s%s (kernels %s: %s)", flops, dtype_names[precision], memory, rate,
+            limited, d->kernels.name, provenance_names[d->kernels.matmul[precision].provenance]);
 }
 
 static void add_tiers(Table *table, const Cluster *c)
@@ -66,8 +64,7 @@ static void add_tiers(Table *table, const Cluster *c)
     int joins = MIN(tier_joins(tier), c->devices), takes = MIN(tier->devices, c->devices);
     g_autofree char *rate = format_count(tier->bytes_per_s);
     g_autofree char *part = takes < joins ? g_strdup_printf("%d of ", takes) : g_strdup("");
-    table_add(table, "%s", tier->name);
-    table_add(table, "%s%d devices, %sB/s each (link %s: %s)", part, joins, rate, tier->link.name,
+    table_add(table, "%s|%s%d devices, %sB/s each (link %s: %s)", tier->name, part, joins, rate, tier->link.name,
               provenance_names[tier->link.provenance]);
   }
 }
@@ -75,8 +72,7 @@ static void add_tiers(Table *table, const Cluster *c)
 /* A type of nodes of a mixed cluster. */
 static void add_type(Table *table, const Cluster *c, DType precision)
 {
-  table_add(table, "%s", c->name);
-  table_add(table, "%d %s, %d a node", c->devices, c->device.name, c->devices_per_node);
+  table_add(table, "%s|%d %s, %d a node", c->name, c->devices, c->device.name, c->devices_per_node);
   add_device(table, c, precision);
   add_tiers(table, c);
 }
@@ -122,10 +118,8 @@ static void add_run(Table *table, const Result *r)
   const PassLayout *p = &r->layout.passes;
   g_autofree char *count = format_count(r->tokens), *attention = attention_text(r), *format = format_text(p);
 
-  table_add(table, "software");
-  table_add(table, "%s, %s, %s attention", p->framework->name, format, attention);
-  table_add(table, "batch");
-  table_add(table, "%d sequences of %d tokens = %s tokens a step", r->layout.global_batch, p->seq, count);
+  table_add(table, "software|%s, %s, %s attention|batch|%d sequences of %d tokens = %s tokens a step",
+            p->framework->name, format, attention, r->layout.global_batch, p->seq, count);
 }
 
 Table *inputs_table(const Result *r)
@@ -170,14 +164,9 @@ Table *speed_table(const Result *r)
     table_add(table, "%d micro-batch%s on each of %d pipelines", micro, several, replicas);
   table_add(table, "step");
   table_take(table, result_step_text(r));
-  table_add(table, "tokens");
-  table_add(table, "%s/s, %s/s a GPU", tokens, each);
-  table_add(table, "model");
-  table_add(table, "%sFLOP/s a GPU, MFU %.1f %%", model, 100 * r->mfu);
-  table_add(table, "hardware");
-  table_add(table, "%sFLOP/s a GPU, HFU %.1f %%", hardware, 100 * r->hfu);
-  table_add(table, "bubble");
-  table_add(table, "%.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
+  table_add(table,
+            "tokens|%s/s, %s/s a GPU|model|%sFLOP/s a GPU, MFU %.1f %%|hardware|%sFLOP/s a GPU, HFU %.1f %%|bubble|%.1f %% of the pipeline phase",
+            tokens, each, model, 100 * r->mfu, hardware, 100 * r->hfu, 100 * r->metrics.bubble_fraction);
   return table;
 }
 

@@ -171,10 +171,7 @@ char *validation_csv(const Validation *v)
 
 static void add_summary(Table *t, const char *title, const CaseSummary *s)
 {
-  table_add(t, "%s", title);
-  table_add(t, "%d", s->count);
-  table_add(t, "%d", s->skipped);
-  table_add(t, "%d", s->defaulted);
+  table_add(t, "%s|%d|%d|%d", title, s->count, s->skipped, s->defaulted);
   const double figures[] = { s->mape_pct, s->median_ape_pct, s->max_ape_pct, s->bias_pct, s->naive_mape_pct };
   for (gsize i = 0; i < G_N_ELEMENTS(figures); i++)
     table_add(t, s->count == 0 ? "-" : i == 3 ? "%+.1f" : "%.1f", figures[i]);
@@ -229,8 +226,7 @@ Table *validation_rows(const Validation *v)
     add_figure(t, timed, "%.3f", r->measured_s);
     table_add(t, "%.3f", r->predicted_s);
     if (v->accuracy) {
-      table_add(t, "%.3f", r->estimate.low_s);
-      table_add(t, "%.3f", r->estimate.high_s);
+      table_add(t, "%.3f|%.3f", r->estimate.low_s, r->estimate.high_s);
     }
     add_figure(t, timed, "%+.1f", timed ? case_error_pct(r) : 0);
     add_figure(t, timed, "%+.1f", timed ? 100 * (r->naive_s / r->measured_s - 1) : 0);
@@ -259,8 +255,7 @@ Table *validation_skipped(const Validation *v)
       count++;
     }
     if (count > 0) {
-      table_add(t, "%s", reason);
-      table_add(t, "%d", count);
+      table_add(t, "%s|%d", reason, count);
     }
   }
   return t;
@@ -286,8 +281,7 @@ Table *validation_defaulted(const Validation *v)
     }
   }
   for (guint i = 0; i < columns->len; i++) {
-    table_add(t, "%s", (const char *)g_ptr_array_index(columns, i));
-    table_add(t, "%d", g_array_index(counts, int, i));
+    table_add(t, "%s|%d", (const char *)g_ptr_array_index(columns, i), g_array_index(counts, int, i));
   }
   return t;
 }
@@ -310,12 +304,9 @@ static void say_outcomes(GString *s, const Validation *v)
 
   for (int o = OUTCOME_OOM; o >= OUTCOME_RAN; o--) {
     OutcomeSummary outcome = validation_outcomes(v, o);
-    table_add(t, "%s", titles[o]);
-    table_add(t, "%d", outcome.count);
-    table_add(t, "%d", outcome.right);
-    table_add(t, "%.0f", 100.0 * outcome.right / MAX(1, outcome.count));
-    table_add(t, "%d", outcome.right_kept);
-    table_add(t, "%.0f", 100.0 * outcome.right_kept / MAX(1, outcome.count));
+    table_add(t, "%s|%d|%d|%.0f|%d|%.0f", titles[o], outcome.count, outcome.right,
+              100.0 * outcome.right / MAX(1, outcome.count), outcome.right_kept,
+              100.0 * outcome.right_kept / MAX(1, outcome.count));
     runs += outcome.count;
   }
   g_autofree char *text = table_text(t, 0);
@@ -330,8 +321,7 @@ static void say_sweeps(GString *s, const Validation *v)
 
   for (guint i = 0; i < sweeps->len; i++) {
     const SweepSummary *sweep = &g_array_index(sweeps, SweepSummary, i);
-    table_add(t, "%s", sweep->sweep);
-    table_add(t, "%d", sweep->count);
+    table_add(t, "%s|%d", sweep->sweep, sweep->count);
     if (isfinite(sweep->spearman))
       table_add(t, "%.3f", sweep->spearman);
     else
