@@ -358,22 +358,25 @@ START_TEST(routers_of_remade_experts_are_issued)
 }
 END_TEST
 
-/* Casts of a rank's experts: a kernel each, all in one with scales of earlier steps, or where the framework groups
- * them: in mxfp8, in steps that are one graph. */
+/* Casts of a rank's experts: kernels of each (with scales of the tensor: zero, largest value, scale, cast), all in one
+ * with scales of earlier steps, or where the framework groups them: in mxfp8, in steps that are one graph. The host makes
+ * each expert's tensors and launches its first kernel in one operation; each further kernel is a launch. */
 START_TEST(casts_of_experts)
 {
   static const struct {
     Fp8Recipe recipe;
     gboolean grouped;
     CudaGraph graph;
-    double kernels;
-  } casts[] = { { FP8_CURRENT, FALSE, GRAPH_NONE, 12 }, { FP8_BLOCKWISE, FALSE, GRAPH_NONE, 4 },
-                { FP8_MXFP8, FALSE, GRAPH_FULL, 4 }, { FP8_MXFP8, TRUE, GRAPH_FULL, 1 },
-                { FP8_MXFP8, TRUE, GRAPH_PARTIAL, 4 }, { FP8_CURRENT, TRUE, GRAPH_FULL, 12 } };
+    double kernels, operations;
+  } casts[] = { { FP8_CURRENT, FALSE, GRAPH_NONE, 16, 4 + 12 * 0.25 }, { FP8_BLOCKWISE, FALSE, GRAPH_NONE, 4, 4 },
+                { FP8_MXFP8, FALSE, GRAPH_FULL, 4, 4 }, { FP8_MXFP8, TRUE, GRAPH_FULL, 1, 1 },
+                { FP8_MXFP8, TRUE, GRAPH_PARTIAL, 4, 4 }, { FP8_CURRENT, TRUE, GRAPH_FULL, 16, 4 + 12 * 0.25 } };
   Planned f;
 
   setup(&f);
   f.plan.ep = 4; /* four experts a rank */
+  f.framework->operation_s = 40e-6;
+  f.framework->issue_s = 10e-6;
   for (gsize i = 0; i < G_N_ELEMENTS(casts); i++) {
     gboolean found = FALSE;
     LayerWork work;
@@ -389,6 +392,7 @@ START_TEST(casts_of_experts)
       found = TRUE;
       ck_assert_str_eq(cast->name, "cast");
       ck_assert_double_eq(cast->memory.kernels, casts[i].kernels);
+      ck_assert_double_eq(op_operations(cast, f.framework), casts[i].operations);
       ck_assert_double_eq(op->matmul.loops, casts[i].kernels == 1 ? 0 : 4);
     }
     ck_assert(found);

@@ -235,12 +235,20 @@ gboolean build_groups(const Build *b)
   return b->passes->framework->grouped_kernels && pass_is_mxfp8_graph(b->passes);
 }
 
+static Op cast(const Build *b, const Linear *l, const char *name, Pass pass, double bytes, double kernels)
+{
+  Op op = stream(name, pass, bytes, kernels);
+
+  op.memory.operations = linear_cast_operations(b, l, kernels);
+  return op;
+}
+
 static void cast_forward(Build *b, const Linear *l)
 {
   double bytes = linear_cast_bytes(b, l);
 
   if (bytes > 0)
-    add_forward(b, stream("cast", PASS_FORWARD, bytes, linear_layout_kernels(b, l)));
+    add_forward(b, cast(b, l, "cast", PASS_FORWARD, bytes, linear_layout_kernels(b, l)));
 }
 
 static void cast_columns(Build *b, const Linear *l)
@@ -248,7 +256,7 @@ static void cast_columns(Build *b, const Linear *l)
   double bytes = linear_column_bytes(b, l);
 
   if (bytes > 0)
-    add_backward(b, stream("cast columns", PASS_WEIGHT, bytes, linear_layout_kernels(b, l)));
+    add_backward(b, cast(b, l, "cast columns", PASS_WEIGHT, bytes, linear_layout_kernels(b, l)));
 }
 
 static void transpose_gathered(Build *b, const Linear *l, double width, Pass pass)
@@ -262,7 +270,7 @@ static void cast_backward(Build *b, const Linear *l)
   double rescaled = linear_rescale_bytes(b, l);
 
   if (linear_narrow(b, l))
-    add_backward(b, stream("cast gradient", PASS_INPUT, linear_cast_gradient_bytes(b, l), linear_cast_kernels(b, l)));
+    add_backward(b, cast(b, l, "cast gradient", PASS_INPUT, linear_cast_gradient_bytes(b, l), linear_cast_kernels(b, l)));
   if (rescaled > 0)
     add_backward(b, stream("scale gradients", PASS_INPUT, rescaled, 2 * linear_cast_kernels(b, l)));
 }

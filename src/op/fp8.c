@@ -19,7 +19,7 @@ static const Fp8Work works[FP8_COUNT] = {
   [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2,
                   .sent_bytes = 1, .either_side = TRUE },
   [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .shared_scale = TRUE, .keeps_narrow = TRUE,
-                    .value_bytes = 1, .held_bytes = 2, .sent_bytes = 1, .either_side = TRUE, .tensor_kernels = 3 },
+                    .value_bytes = 1, .held_bytes = 2, .sent_bytes = 1, .either_side = TRUE, .tensor_kernels = 4 },
   [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE,
                        .weight_backward_bytes = 3, .shared_scale = TRUE, .value_bytes = 1, .sent_bytes = 1,
                        .tensor_kernels = 3 },

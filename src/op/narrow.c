@@ -102,6 +102,14 @@ double linear_cast_kernels(const Build *b, const Linear *l)
   return linear_looped(b, l) ? MAX(1, l->batch * fp8_work(&b->passes->formats)->tensor_kernels) : 1;
 }
 
+double linear_cast_operations(const Build *b, const Linear *l, double kernels)
+{
+  const Framework *f = b->passes->framework;
+  double tensors = linear_looped(b, l) ? MIN(l->batch, kernels) : 1;
+
+  return f->operation_s > 0 ? tensors + (kernels - tensors) * f->issue_s / f->operation_s : 0;
+}
+
 double linear_layout_kernels(const Build *b, const Linear *l)
 {
   gboolean apart = linear_narrow(b, l) && fp8_work(&b->passes->formats)->column_bytes > 0;
