@@ -358,6 +358,38 @@ START_TEST(routers_of_remade_experts_are_issued)
 }
 END_TEST
 
+/* Shared experts are recorded with the router, unless they run beside the exchange; routed ones never are, in any pass,
+ * nor what follows them. */
+START_TEST(shared_experts_are_recorded)
+{
+  Planned f;
+
+  setup(&f);
+  f.model->specs[f.model->layers[1]].ffn.shared_width = 512;
+  f.plan.graph = GRAPH_PARTIAL;
+  for (int beside = 0; beside < 2; beside++) {
+    int shared = 0, routed = 0;
+    LayerWork work;
+    f.plan.overlap.experts = beside;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    const GArray *const passes[] = { work.forward, work.backward };
+    for (int p = 0; p < 2; p++)
+      for (guint o = 0; o < passes[p]->len; o++) {
+        const Op *op = &g_array_index(passes[p], Op, o);
+        shared += g_str_has_prefix(op->name, "shared ");
+        routed += g_str_has_prefix(op->name, "experts ");
+        ck_assert(!g_str_has_prefix(op->name, "shared ") || op->captured == !beside);
+        ck_assert(!g_str_has_prefix(op->name, "experts ") || !op->captured);
+      }
+    ck_assert(!g_array_index(work.forward, Op, work.forward->len - 1).captured);
+    ck_assert_int_eq(shared, 6);
+    ck_assert_int_eq(routed, 6);
+    layer_work_clear(&work);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 /* Casts of a rank's experts: kernels of each (with scales of the tensor: zero, largest value, scale, cast), all in one
  * with scales of earlier steps, or where the framework groups them: in mxfp8, in steps that are one graph. The host makes
  * each expert's tensors and launches its first kernel in one operation; each further kernel is a launch. */
@@ -540,5 +572,6 @@ END_TEST
 
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
           the_host_waits_for_counts, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
-          exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_exchanges,
-          attention_in_8_bits, casts_of_experts, recorded_inputs_are_copied, casts_with_scales_of_earlier_steps)
+          shared_experts_are_recorded, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
+          rules_of_exchanges, attention_in_8_bits, casts_of_experts, recorded_inputs_are_copied,
+          casts_with_scales_of_earlier_steps)

@@ -157,8 +157,10 @@ static void shared(Build *b, gboolean inside)
   const FeedForward *f = &b->spec->ffn;
   Mlp mlp = shared_mlp(b, inside);
 
+  b->captured = TRUE;
   if (f->shared_width && !shared_beside(b))
     build_mlp(b, &mlp);
+  b->captured = FALSE;
   build_params(b, f->shared_gate ? b->hidden : 0);
 }
 
