@@ -157,5 +157,59 @@ START_TEST(rows_are_weighed)
 }
 END_TEST
 
+/* In 8 bits each expert's rows are copied to where they are padded, and what it made of them back, in both passes; in 16
+ * bits, of HybridEP and of a capacity they are not. The copies keep nothing. */
+START_TEST(rows_are_padded)
+{
+  static const struct {
+    int ep;
+    ExpertDispatch dispatch;
+    gboolean narrow, pads, capacity, weighs, expected;
+  } cases[] = { { 8, DISPATCH_ALL_TO_ALL, TRUE, TRUE, FALSE, TRUE, TRUE },
+                { 8, DISPATCH_FLEX, TRUE, TRUE, FALSE, FALSE, TRUE },
+                { 8, DISPATCH_GATHER, TRUE, TRUE, FALSE, TRUE, TRUE },
+                { 1, DISPATCH_ALL_TO_ALL, TRUE, TRUE, FALSE, TRUE, TRUE },
+                { 1, DISPATCH_HYBRID, TRUE, TRUE, FALSE, TRUE, TRUE }, /* nothing is dispatched */
+                { 8, DISPATCH_HYBRID, TRUE, TRUE, FALSE, TRUE, FALSE },
+                { 8, DISPATCH_ALL_TO_ALL, FALSE, TRUE, FALSE, TRUE, FALSE },
+                { 8, DISPATCH_ALL_TO_ALL, TRUE, FALSE, FALSE, TRUE, FALSE },
+                { 8, DISPATCH_ALL_TO_ALL, TRUE, TRUE, TRUE, TRUE, FALSE } };
+  Planned f;
+
+  setup(&f);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    LayerWork work, without;
+    plan_set_format(&f.plan, cases[i].narrow ? DTYPE_FP8 : DTYPE_BF16);
+    f.plan.fp8_recipe = cases[i].narrow ? FP8_CURRENT : FP8_NONE;
+    f.plan.ep = cases[i].ep;
+    f.plan.dispatch = cases[i].dispatch;
+    f.plan.expert_capacity = f.plan.expert_padded = cases[i].capacity;
+    f.framework->weighs_inside = cases[i].weighs;
+    f.framework->pads_rows = FALSE;
+    layer_work_init(&without, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    f.framework->pads_rows = cases[i].pads;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    double rows = op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token;
+    const GArray *const passes[] = { work.forward, work.backward };
+    for (int p = 0; p < 2; p++) {
+      const Op *there = named(passes[p], "pad rows"), *back = named(passes[p], "unpad rows");
+      ck_assert((there != NULL) == cases[i].expected && (back != NULL) == cases[i].expected);
+      if (!cases[i].expected)
+        continue;
+      ck_assert_double_eq(there->memory.bytes, 2 * 2 * rows * f.model->hidden);
+      ck_assert_double_eq(back->memory.bytes, there->memory.bytes);
+      ck_assert_double_eq(there->memory.kernels, cases[i].weighs ? 2 : 1); /* with what rows weigh */
+      ck_assert_double_eq(back->memory.kernels, 1);
+      ck_assert((there < named(passes[p], "experts up")) == (p == 0));
+      ck_assert((back > named(passes[p], "experts down")) == (p == 0));
+    }
+    ck_assert_double_eq(work.saved_bytes, without.saved_bytes);
+    layer_work_clear(&work);
+    layer_work_clear(&without);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_MAIN("rows of experts", rows_without_a_kernel, rows_at_measured_rates, permuted_at_measured_rates, kernels_are_no_slower,
-          host_issues_what_dispatchers_leave, rows_are_weighed)
+          host_issues_what_dispatchers_leave, rows_are_weighed, rows_are_padded)

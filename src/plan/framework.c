@@ -75,6 +75,7 @@ static const JsonField fields[] = {
   { "moe_routes_apart", JSON_BOOL, FIELD(routes_apart) },
   { "moe_fused_permutation", JSON_BOOL, FIELD(fused_permutation) },
   { "moe_weighs_inside", JSON_BOOL, FIELD(weighs_inside) },
+  { "moe_pads_rows", JSON_BOOL, FIELD(pads_rows) },
   { "narrow_attention", JSON_BOOL, FIELD(narrow_attention) },
   { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },
   { "moe_exchange_recompute", JSON_BOOL, FIELD(exchange_recompute) },
@@ -177,7 +178,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
-                                             "complex_rope", "gradient_placeholders",
+                                             "complex_rope", "gradient_placeholders", "moe_pads_rows",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -124,6 +124,8 @@ typedef struct {
                                  scattered rows (moe_fused_permutation) */
   gboolean weighs_inside;     /* experts weigh rows in their activation (moe_weighs_inside), so that what adds a token's
                                  rows up needs none of them again; else it keeps them all for the weights' gradient */
+  gboolean pads_rows;         /* in 8 and 4 bits each expert's rows are copied to where they begin at multiples of what
+                                 products take, and back, unless they were laid out so (moe_pads_rows) */
   gboolean narrow_attention;  /* in mxfp8, steps that are one CUDA graph attend in 8 bits */
   gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches, */
   gboolean exchange_recompute; /* also of layers that are recomputed with their exchange */
