@@ -394,6 +394,51 @@ START_TEST(offloaded)
 }
 END_TEST
 
+static double laid_bytes(const GArray *ops)
+{
+  double bytes = 0;
+
+  for (guint i = 0; i < ops->len; i++)
+    if (g_str_equal(g_array_index(ops, Op, i).name, "lay by sequence"))
+      bytes += g_array_index(ops, Op, i).memory.bytes;
+  return bytes;
+}
+
+/* Megatron's rows lie by position: Mamba-2's input is copied to lie by sequence and its output back, and backward the
+ * gradient of the input, of several sequences alone. A gated delta network's and others' rows are not. Nothing is kept. */
+START_TEST(rows_lie_by_sequence)
+{
+  static const char *const delta = "{" SIZES ",\"linear_attention\":\"gated_delta_net\",\"linear_heads\":8,"
+                                   "\"linear_head_dim\":64,\"linear_groups\":4,\"linear_state\":32,"
+                                   "\"full_attention_interval\":4}";
+  static const struct {
+    int micro, tp;
+    gboolean mamba, copies, expected;
+  } cases[] = { { 1, 1, TRUE, TRUE, FALSE }, { 2, 1, TRUE, TRUE, TRUE },   { 4, 2, TRUE, TRUE, TRUE },
+                { 2, 1, FALSE, TRUE, FALSE }, { 2, 1, TRUE, FALSE, FALSE } };
+  const double projected = 2 * 1024 + 2 * 256 + 16, values = 1024;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    LayerWork work, without;
+    setup(&f, cases[i].mamba ? HYBRID : delta, 2);
+    f.plan.micro_batch = f.plan.global_batch = cases[i].micro;
+    f.plan.tp = cases[i].tp;
+    f.framework->mixer_copies = FALSE;
+    layer_work_init(&without, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    f.framework->mixer_copies = cases[i].copies;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    double each = cases[i].expected ? 2.0 * 2 * cases[i].micro * f.plan.seq / cases[i].tp : 0;
+    ck_assert_double_eq(laid_bytes(work.forward), each * (projected + values));
+    ck_assert_double_eq(laid_bytes(work.backward), each * projected);
+    ck_assert_double_eq(work.saved_bytes, without.saved_bytes);
+    layer_work_clear(&work);
+    layer_work_clear(&without);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 TEST_MAIN("hybrid", patterns, intervals, wrong_files, work_is_the_model, kept_bytes, scans_take_what_was_measured,
-          divided, refused_degrees, latent_experts, modules, modules_of_tokens, chunks, chosen_keys, pipelines,
-          offloaded)
+          rows_lie_by_sequence, divided, refused_degrees, latent_experts, modules, modules_of_tokens, chunks, chosen_keys,
+          pipelines, offloaded)

@@ -118,6 +118,17 @@ static void scan(Build *b, const Scan *s)
   b->work->transient_bytes = MAX(b->work->transient_bytes, b->tokens * alive);
 }
 
+/* Rows lie by position, and Mamba-2's kernels take them by sequence: copies there and back, unless a micro-batch is one
+ * sequence. Backward the kernels read the gradient as it lies, and what they write is copied back. */
+static void lay_by_sequence(Build *b, const Scan *s, gboolean there)
+{
+  double bytes = 2 * b->bytes * b->tokens * (there ? s->projected : s->values);
+
+  if (b->passes->framework->mixer_copies && s->linear->kind == LINEAR_MAMBA2 && b->passes->micro_batch > 1)
+    build_stream(b, &(Stream) { .name = "lay by sequence", .forward_bytes = bytes, .forward_kernels = 1,
+                                .backward_bytes = there ? bytes : 0, .backward_kernels = there });
+}
+
 static void gated_norm(Build *b, const Scan *s)
 {
   double bytes = b->bytes * b->tokens * s->values;
@@ -159,8 +170,10 @@ void build_linear_attention(Build *b)
                               .split = LINEAR_COLUMN, .matrix = MATRIX_IN });
   low_rank_gates(b, &s);
   exchange(b, "rows for heads", s.projected + s.decays + s.gates);
+  lay_by_sequence(b, &s, TRUE);
   convolve(b, &s);
   scan(b, &s);
+  lay_by_sequence(b, &s, FALSE);
   exchange(b, "heads for rows", s.values);
   gated_norm(b, &s);
   build_linear(b, &(Linear) { .name = "out projection", .in = s.values, .out = b->hidden, .batch = 1,

@@ -87,6 +87,7 @@ static const JsonField fields[] = {
   { "adapter_scales_outputs", JSON_BOOL, FIELD(adapter_scales_outputs) },
   { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },
+  { "mixer_copies", JSON_BOOL, FIELD(mixer_copies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
@@ -178,7 +179,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "fp8_weight_cache", "offload_adds_on_device", "muon_whole_zero_max",
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
-                                             "complex_rope", "gradient_placeholders", "moe_pads_rows",
+                                             "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -147,6 +147,7 @@ typedef struct {
   gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean compiled_norms;    /* which torch.compile makes */
   gboolean fused_rope;
+  gboolean mixer_copies;      /* rows lie by position, and are copied for Mamba-2, whose kernels take them by sequence */
   gboolean complex_rope;      /* rotary positions are products of complex numbers in fp32, which torch.compile leaves to
                                  kernels of their own; then fused_rope says nothing */
   gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
