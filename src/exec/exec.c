@@ -214,7 +214,6 @@ Exec *exec_new(const Model *model, const Layout *layout, const Program *program,
   init_parameters(x);
   outcome_init(x);
   x->run.loss = x->sums + SUM_LOSS;
-  x->run.busiest_load = &x->busiest_load;
   x->run.remade = &x->remade;
   backend->poll = receives_more;
   backend->poll_data = x;

@@ -4,7 +4,7 @@
 enum { START, END, EXPOSED, PEAK_ACTIVATIONS = EXPOSED + EXPOSED_COUNT, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS,
        FIELDS };
 /* Behind held parts. */
-enum { HELD_LOAD = PART_COUNT, PEAK_LOAD, BUSIEST_LOAD, MOST_BUFFERS, USED, RESERVED, DEVICE, ROW_FIELDS };
+enum { HELD_LOAD = PART_COUNT, PEAK_LOAD, BUFFERS_LOAD, MOST_BUFFERS, USED, RESERVED, DEVICE, ROW_FIELDS };
 
 static gboolean speaks_for_row(const Exec *x)
 {
@@ -25,43 +25,44 @@ static void fill_task(const Exec *x, int task, const double exposed[EXPOSED_COUN
   out[AFTER_BUFFERS] = run->after_buffers;
 }
 
-/* Of experts, where the row's tasks held most: of activations, or of these and buffers. A forward holds more at its end
- * than at its beginning. */
+/* Of experts, where the row's tasks held most: of activations, or of these and buffers. */
 static double load_at_most(const Exec *x, gboolean buffers)
 {
   double most = 0, load = 0;
 
   for (guint i = 0; i < x->order[LANE_COMPUTE]->len; i++) {
-    int task = g_array_index(x->order[LANE_COMPUTE], int, i);
-    const TaskRun *run = &x->runs[task];
+    const TaskRun *run = &x->runs[g_array_index(x->order[LANE_COMPUTE], int, i)];
     double peak = run->peak_activations + (buffers ? run->peak_buffers : 0);
     double after = run->after_activations + (buffers ? run->after_buffers : 0);
     if (MAX(peak, after) <= most)
       continue;
     most = MAX(peak, after);
-    load = after >= peak || exec_task(x, task)->pass == PASS_FORWARD ? run->load_after : run->load_before;
+    load = after > peak ? run->after_load : run->peak_load;
   }
   return load;
 }
 
-static double most_buffers(const Exec *x)
+/* The task of the row beside which, or in which, buffers were most. */
+static const TaskRun *most_buffers(const Exec *x)
 {
-  double most = 0;
+  const TaskRun *most = NULL;
 
   for (guint i = 0; i < x->program->tasks->len; i++)
-    if (x->runs[i].end && exec_task(x, i)->row == x->row)
-      most = MAX(most, x->runs[i].most_buffers);
+    if (x->runs[i].end && exec_task(x, i)->row == x->row && (!most || x->runs[i].most_buffers > most->most_buffers))
+      most = &x->runs[i];
   return most;
 }
 
 static void fill_row(const Exec *x, double *out)
 {
+  const TaskRun *buffers = most_buffers(x);
+
   for (int part = 0; part < PART_COUNT; part++)
     out[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
   out[HELD_LOAD] = load_at_most(x, FALSE);
   out[PEAK_LOAD] = load_at_most(x, TRUE);
-  out[BUSIEST_LOAD] = x->busiest_load;
-  out[MOST_BUFFERS] = most_buffers(x);
+  out[BUFFERS_LOAD] = buffers->buffers_load;
+  out[MOST_BUFFERS] = buffers->most_buffers;
   out[USED] = x->device.used_bytes;
   out[RESERVED] = x->device.reserved_bytes;
   out[DEVICE] = x->device.device_bytes;
@@ -163,7 +164,7 @@ Trace *exec_trace(Exec *x)
     memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
     trace->rows[row].held_load = rows[row * ROW_FIELDS + HELD_LOAD];
     trace->rows[row].peak_load = rows[row * ROW_FIELDS + PEAK_LOAD];
-    trace->rows[row].busiest_load = rows[row * ROW_FIELDS + BUSIEST_LOAD];
+    trace->rows[row].buffers_load = rows[row * ROW_FIELDS + BUFFERS_LOAD];
     trace->rows[row].most_buffers = rows[row * ROW_FIELDS + MOST_BUFFERS];
     trace->rows[row].used_bytes = rows[row * ROW_FIELDS + USED];
     trace->rows[row].reserved_bytes = rows[row * ROW_FIELDS + RESERVED];

@@ -123,7 +123,7 @@ static void visits_keep(const LayerRun *r, LayerState *state, const Experts *w)
     r->b->download(r->b, r->s, state->counts + experts, told, n * sizeof *told);
 }
 
-static void visits_load(const LayerState *state, const Experts *w, Visits *v)
+static void visits_open(const LayerState *state, const Experts *w, Visits *v)
 {
   gsize experts = w->experts + 1;
 
@@ -311,11 +311,9 @@ static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *
 
 static void count_visits(const LayerRun *r, LayerState *state, const Experts *w, const Visits *v)
 {
-  double even = (double)w->rows * w->top * w->etp;
-
-  state->visits = (ExpertVisits) { v->copies, even };
-  if (r->busiest_load && even > 0)
-    *r->busiest_load = MAX(*r->busiest_load, v->copies / even);
+  state->visits = (ExpertVisits) { v->copies, (double)w->rows * w->top * w->etp };
+  r->memory->pass_visits = state->visits;
+  layer_visits(r, state, 1);
 }
 
 /* What the experts make of the rows of `in`. */
@@ -326,7 +324,7 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   ExecRoute seen = seen_route(r, state, w);
   Visits v;
 
-  visits_load(state, w, &v);
+  visits_open(state, w, &v);
   count_visits(r, state, w, &v);
   void *copies = room_for_copies(r, &v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
@@ -423,7 +421,7 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
   gsize n = (gsize)w->rows * hidden;
   Visits v;
 
-  visits_load(state, w, &v);
+  visits_open(state, w, &v);
   void *din = input_experts(r, lw, state, w, &v, input_combine(r, state, w, &v, dy));
   void *all = memory_alloc_zero(r->memory, r->s, PART_BUFFERS, (gsize)seen.rows * hidden * r->bytes);
   r->b->dispatch_backward(r->b, r->s, &seen, hidden, din, all);
@@ -440,6 +438,7 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
   Experts w = experts_of(&r->shape, lw->spec);
+  r->memory->pass_visits = state->visits;
   void **kept = state->kept, *dx = reads_all_rows(&w) ? half_split(r, dy, &kept[D_DOWN]) : dy;
   void *shared = shared_input(r, lw, state, &w);
   void *dnorm = sum_parts(r, &w, input_routed(r, lw, state, &w, w.path ? dx : kept[D_DOWN]), shared);
@@ -471,8 +470,9 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   void **kept = state->kept, *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], hidden);
   Visits v;
 
+  r->memory->pass_visits = state->visits;
   shared_weight(r, lw, state, &w, in);
-  visits_load(state, &w, &v);
+  visits_open(state, &w, &v);
   experts_weight(r, &w, &v, down_size(r, &w), kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
   experts_weight(r, &w, &v, up_size(r, &w), kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
   visits_clear(&v);

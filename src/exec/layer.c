@@ -74,6 +74,12 @@ void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state)
     types[w->spec->kind]->remake(r, w, state);
 }
 
+void layer_visits(const LayerRun *r, const LayerState *state, int sign)
+{
+  r->memory->held_visits.rows += sign * state->visits.rows;
+  r->memory->held_visits.even += sign * state->visits.even;
+}
+
 void layer_defer(const LayerRun *r, LayerState *state)
 {
   for (int i = 0; i < STATE_SLOTS; i++)
@@ -94,5 +100,6 @@ void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState 
 {
   types[w->spec->kind]->weight(r, w, state);
   state_drop(r, state, ~0u);
+  layer_visits(r, state, -1);
   g_clear_pointer(&state->counts, g_free);
 }

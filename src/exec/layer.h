@@ -96,11 +96,6 @@ typedef enum {
   GROUP_COUNT,
 } Group;
 
-/* Rows at this rank's experts, and an even share of them. */
-typedef struct {
-  double rows, even;
-} ExpertVisits;
-
 /* Where a layer runs. */
 typedef struct {
   LayerShape shape;
@@ -118,8 +113,6 @@ typedef struct {
   double token_share; /* 1 / tokens of the global batch */
   double loss_scale; /* of gradients, 1 = they are the loss's own */
   double *loss;      /* on the device, += mean of this rank's share, not scaled */
-  double *busiest_load; /* on the host: largest rows at this rank's experts over an even share of them, of one
-                           micro-batch in one block; NULL = not noted */
   int *remade;       /* on the host, += blocks of which something is made again; NULL = not counted */
 } LayerRun;
 
@@ -160,8 +153,8 @@ void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GAr
  * where it counts as buffers. */
 void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep);
 void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state);
-/* Adds the rows of experts whose activations are held. */
-void layer_visits(const LayerState *state, ExpertVisits *held);
+/* Counts the rows of a block's experts among those whose activations are held, or (-1) no more. */
+void layer_visits(const LayerRun *r, const LayerState *state, int sign);
 /* Counts what a weight pass will still read as activations. */
 void layer_defer(const LayerRun *r, LayerState *state);
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);

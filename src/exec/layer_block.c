@@ -240,9 +240,10 @@ static void forget(const LayerRun *r, LayerState *state)
 {
   Recompute recompute = r->shape.layout->passes.recompute.granularity;
 
-  if (recompute == RECOMPUTE_FULL)
+  if (recompute == RECOMPUTE_FULL) {
     state_drop(r, state, ~(1u << X));
-  else if (recompute == RECOMPUTE_SELECTIVE)
+    layer_visits(r, state, -1);
+  } else if (recompute == RECOMPUTE_SELECTIVE)
     state_drop(r, state, 1u << LSE | 1u << HEADS);
 }
 
@@ -262,14 +263,6 @@ static void remake(const LayerRun *r, const LayerWeights *lw, LayerState *state)
     c.again = TRUE;
     core_forward(r, &c, &state->kept[QKV]);
   }
-}
-
-void layer_visits(const LayerState *state, ExpertVisits *held)
-{
-  if (!state->kept[ACT])
-    return;
-  held->rows += state->visits.rows;
-  held->even += state->visits.even;
 }
 
 const LayerType layer_block = { params, forward, input, weight, forget, remake };

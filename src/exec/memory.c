@@ -42,14 +42,26 @@ void memory_clear(Memory *m)
   g_clear_pointer(&m->blocks, g_hash_table_unref);
 }
 
+static void note_peak(Memory *m)
+{
+  m->peak_activations = m->held[PART_ACTIVATIONS];
+  m->peak_buffers = m->held[PART_BUFFERS];
+  m->peak_load = visits_load(&m->held_visits);
+}
+
+static void note_buffers(Memory *m)
+{
+  m->most_buffers = m->held[PART_BUFFERS];
+  m->buffers_load = visits_load(&m->pass_visits);
+}
+
 static void count(Memory *m, MemoryPart part, double bytes)
 {
   m->held[part] += bytes;
-  if (m->held[PART_ACTIVATIONS] + m->held[PART_BUFFERS] > m->peak_activations + m->peak_buffers) {
-    m->peak_activations = m->held[PART_ACTIVATIONS];
-    m->peak_buffers = m->held[PART_BUFFERS];
-  }
-  m->most_buffers = MAX(m->most_buffers, m->held[PART_BUFFERS]);
+  if (m->held[PART_ACTIVATIONS] + m->held[PART_BUFFERS] > m->peak_activations + m->peak_buffers)
+    note_peak(m);
+  if (m->held[PART_BUFFERS] > m->most_buffers)
+    note_buffers(m);
 }
 
 /* What has been freed by now is no longer held. */
@@ -76,8 +88,8 @@ double memory_held(Memory *m, MemoryPart part)
 void memory_mark(Memory *m)
 {
   settle(m);
-  m->peak_activations = m->held[PART_ACTIVATIONS];
-  m->peak_buffers = m->most_buffers = m->held[PART_BUFFERS];
+  note_peak(m);
+  note_buffers(m);
 }
 
 static void out_of_memory(Memory *m, const char *what, double held, gsize bytes)

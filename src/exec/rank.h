@@ -24,8 +24,8 @@ typedef struct {
   gboolean issued;
   double peak_activations, peak_buffers;   /* held at the worst moment of the task */
   double after_activations, after_buffers; /* when it had been issued */
-  double most_buffers;                     /* at any moment of the task */
-  double load_before, load_after;          /* rows of experts over an even share, of activations that are held */
+  double most_buffers, buffers_load;       /* at any moment of the task; of experts, of the block that ran then */
+  double peak_load, after_load;            /* rows of experts over an even share, of activations that are held then */
   double moved;                            /* elements between ranks, without padding */
 } TaskRun;
 
@@ -94,8 +94,6 @@ struct Exec {
   double host_norm_sq;     /* sums[SUM_NORM_SQ], where the host's optimizer reads it */
   LossScaler scaler;
   int updates;             /* steps that were not skipped */
-  double busiest_load;     /* of the step: of the block and micro-batch with most rows for this rank's experts */
-  ExpertVisits visits;     /* of blocks whose activations are held: whole numbers, so that sums are exact */
   int remade;              /* of the step: blocks whose activations were made again */
   BackendEvent *begin;
   BackendWithheld withheld; /* at the beginning */

@@ -89,37 +89,6 @@ static void strike(Exec *x)
   }
 }
 
-/* Of what a task may change: a pass its own layers, other tasks none. */
-static ExpertVisits visits_of(const Exec *x, int task)
-{
-  const Task *t = exec_task(x, task);
-  ExpertVisits held = { 0 };
-
-  if (t->kind != TASK_PASS || t->pass == PASS_LOGITS || t->pass == PASS_VOCAB)
-    return held;
-  const ChunkState *chunk = &x->chunks[t->chunk];
-  const Segment *s = exec_segment(x, task);
-  for (int layer = s->first_layer; layer < s->first_layer + s->n_layers; layer++)
-    if (model_layer(x->model, layer)->kind == LAYER_BLOCK)
-      layer_visits(&chunk->micro[t->micro].layers[layer - chunk->first_layer], &held);
-  return held;
-}
-
-static double held_load(const Exec *x)
-{
-  return x->visits.even > 0 ? x->visits.rows / x->visits.even : 0;
-}
-
-static void work(Exec *x, int task, BackendStream *s)
-{
-  ExpertVisits before = visits_of(x, task);
-
-  task_work[exec_task(x, task)->kind](x, task, s);
-  ExpertVisits after = visits_of(x, task);
-  x->visits.rows += after.rows - before.rows;
-  x->visits.even += after.even - before.even;
-}
-
 static void issue(Exec *x, int task, int lane)
 {
   TaskRun *run = &x->runs[task];
@@ -134,16 +103,17 @@ static void issue(Exec *x, int task, int lane)
   check_backend(x);
   x->exposure.task = task;
   memory_mark(&x->memory);
-  run->load_before = held_load(x);
   x->b->event_record(x->b, run->start, s);
-  work(x, task, s);
+  task_work[exec_task(x, task)->kind](x, task, s);
   x->b->event_record(x->b, run->end, s);
   run->peak_activations = x->memory.peak_activations;
   run->peak_buffers = x->memory.peak_buffers;
+  run->peak_load = x->memory.peak_load;
   run->most_buffers = x->memory.most_buffers;
+  run->buffers_load = x->memory.buffers_load;
   run->after_activations = memory_held(&x->memory, PART_ACTIVATIONS);
   run->after_buffers = memory_held(&x->memory, PART_BUFFERS);
-  run->load_after = held_load(x);
+  run->after_load = visits_load(&x->memory.held_visits);
   run->issued = TRUE;
   __atomic_add_fetch(&x->progress, 1, __ATOMIC_RELAXED);
   check_backend(x);
@@ -208,8 +178,7 @@ static void start_step(Exec *x)
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].begun = x->incoming[row].allowed = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
-  g_assert(x->visits.even == 0 && x->visits.rows == 0); /* each pass was undone */
-  x->busiest_load = 0;
+  g_assert(x->memory.held_visits.even == 0 && x->memory.held_visits.rows == 0); /* each pass was undone */
   x->remade = 0;
   exposure_restart(&x->exposure);
   device_memory(x, TRUE);

@@ -36,9 +36,9 @@ typedef struct {
   double cached_bytes, capacity_bytes; /* as in the program */
   double used_bytes, reserved_bytes, device_bytes; /* measured by the device: most of its allocator's that tasks had,
                          that it held, and what was in use by all; 0 = not known, or predicted */
-  double held_load, peak_load, busiest_load; /* measured: rows at its experts over an even share of them, of what is
-                         held with most activations, with most in all, and of its block and micro-batch with most; 0 =
-                         has none, or predicted */
+  double held_load, peak_load, buffers_load; /* measured: rows at its experts over an even share of them, of what is
+                         held with most activations, with most in all, and of the block that runs when buffers are
+                         most; 0 = has none, or predicted */
   double most_buffers; /* measured: bytes, at any moment; points have those beside which most is held */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;

@@ -85,10 +85,10 @@ static inline double distance(double measured, double low, double high)
 }
 
 /* Experts' rows, over an even share, where a row was measured to hold most: of activations, several micro-batches' and
- * blocks'; of buffers, those of a pass of the busiest block. */
+ * blocks'; of buffers, those of the block that ran. */
 static inline double load_of(const TraceRow *row, int kind)
 {
-  return kind == HELD_ACTIVATIONS ? row->held_load : kind == HELD_BUFFERS ? row->busiest_load : row->peak_load;
+  return kind == HELD_ACTIVATIONS ? row->held_load : kind == HELD_BUFFERS ? row->buffers_load : row->peak_load;
 }
 
 /* How far the most that any row holds is from what is predicted. Of gradients that are summed beside passes, and of
