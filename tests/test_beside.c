@@ -357,6 +357,40 @@ START_TEST(two_results_are_held)
 }
 END_TEST
 
+/* What the first row's last pass of a layer alone takes for its gradients. */
+static double gradients_taken(const Planned *f, int layer)
+{
+  const int *lane = &f->program->lane_first[LANE_COMPUTE];
+  double taken = NAN;
+
+  for (int i = lane[0]; i < lane[1]; i++) {
+    const Segment *s = segment_of(f, f->program->lane_tasks[i]);
+    if (s->kind == TASK_PASS && s->pass == PASS_BACKWARD && s->first_layer == layer)
+      taken = s->alloc_bytes - price(f, layer)->transient_bytes;
+  }
+  return taken;
+}
+
+/* A table that the head reads too stays gathered from the embedding's first forward to the optimizer, and its gradient
+ * is whole from the head's backward on: the embedding's takes the positions' alone. */
+START_TEST(shared_table_stays)
+{
+  enum { TABLE = 4 * 64 * HIDDEN, POSITIONS = 4 * TOKENS * HIDDEN, NORM = 4 * HIDDEN };
+  gboolean tied = _i == 0;
+  Planned f;
+
+  setup(&f, tied ? fixture_gpt_plain(8, HIDDEN, 8, TOKENS, 64) : fixture_llama(8, HIDDEN, 8, 4, TOKENS, 64), "1f1b");
+  planned_divide(&f, 1, 1, 2);
+  f.plan.zero = 3;
+  planned_build(&f);
+  int optimizer = f.program->lane_tasks[f.program->lane_first[LANE_COMPUTE + 1] - 1];
+  ck_assert_double_eq(segment_of(&f, optimizer)->free_bytes, tied ? TABLE : 0);
+  ck_assert_double_eq(gradients_taken(&f, 0), tied ? POSITIONS : TABLE);
+  ck_assert_double_eq(gradients_taken(&f, 9), tied ? TABLE + 2 * NORM : TABLE + NORM);
+  planned_clear(&f);
+}
+END_TEST
+
 static double most_buffers(const Program *p)
 {
   g_autoptr(Trace) t = simulate(p);
@@ -406,4 +440,4 @@ TEST_LOOPS("beside", { receives_are_posted, 4 }, { spread_rows_are_held }, { hea
            { choices_are_kept }, { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn, 2 },
            { others_hold_nothing_between_passes, 3 }, { schedules_give_back }, { experts_hold_their_rows },
            { sends_come_through }, { results_that_come_around_are_received }, { two_results_are_held, 4 },
-           { gathered_weights_are_held_early })
+           { gathered_weights_are_held_early }, { shared_table_stays, 2 })

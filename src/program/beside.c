@@ -1,7 +1,8 @@
 /*
  * What tdp-run holds beside the scratch of its passes: receives that are posted (exec/groups.c, receives_post), results
  * until they are sent, what waits for the next pass on its own rank, weights from when they may be gathered, tokens on the
- * device, and rows of a spread vocabulary (exec/work_spread.c). Of other software nothing is known of these.
+ * device, a table that embedding and head share, and rows of a spread vocabulary (exec/work_spread.c). Of other software
+ * nothing is known of these.
  */
 #include "program/build.h"
 
@@ -172,6 +173,38 @@ static void take_issued(const ProgramBuild *b, Taken *taken, Lane lane)
   }
 }
 
+/* A table that embedding and head share on a row: gathered, it stays from its first use to the optimizer, and its gradient
+ * is whole from the head's pass on, not only in the embedding's, behind which it is summed (exec/work.c, close_weights and
+ * open_gradients). */
+static void take_table(const ProgramBuild *b, Taken *taken, int row)
+{
+  const Program *p = b->program;
+  const StateLayout *states = own_states(b);
+  double params = table_params(b->model, &b->layout->passes);
+  double weights = states->fetches_weights ? op_gathered_bytes(states, params, 0) : 0;
+  double gradient = states->drops_gradients ? params * states->gradient_bytes : 0;
+  const int *lane = &p->lane_first[row * LANE_COUNT + LANE_COMPUTE];
+  double held = 0, whole = 0;
+
+  for (int i = lane[0]; i < lane[1]; i++) {
+    Taken *t = &taken[p->lane_tasks[i]];
+    const Segment *s = &g_array_index(p->segments, Segment, g_array_index(p->tasks, Task, p->lane_tasks[i]).segment);
+    gboolean embedding = s->kind == TASK_PASS && s->first_layer == 0;
+    gboolean head = s->kind == TASK_PASS && s->first_layer + s->n_layers == b->model->n_layers;
+    if (embedding) {
+      t->end += weights - held;
+      held = weights;
+    }
+    if ((embedding || head) && makes_weight_gradient(s->pass)) {
+      double ahead = embedding ? 0 : gradient; /* the embedding's pass takes its own */
+      t->begin += ahead - whole;
+      whole = ahead;
+    }
+    if (s->kind == TASK_OPTIMIZER)
+      t->end -= held + whole;
+  }
+}
+
 /* The segment with that, made once. */
 static int segment_with(ProgramBuild *b, GHashTable *made, int segment, const Taken *taken)
 {
@@ -201,6 +234,8 @@ void beside_issue(ProgramBuild *b)
   take_receives(b, taken);
   take_issued(b, taken, LANE_DATA);
   take_issued(b, taken, LANE_PIPELINE);
+  for (int row = 0; row < p->n_rows && b->model->tied_embeddings && b->layout->passes.ends_meet; row++)
+    take_table(b, taken, row);
   for (guint i = 0; i < p->segments->len; i++)
     if (g_array_index(p->segments, Segment, i).kind == TASK_GATHER)
       g_array_index(p->segments, Segment, i).alloc_bytes = 0;

@@ -127,6 +127,7 @@ double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /*
 Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts);
 /* Of them, what comes for its passes: where these work on weights that do not stay, or that one process sends. */
 Frozen fetched_frozen(const ProgramBuild *b, Piece piece, gboolean experts);
+double table_params(const Model *model, const PassLayout *passes); /* of a tensor-parallel rank's part of the embedding */
 Piece stage_layers(const ProgramBuild *b, int stage);
 
 /* Of a rank's layers of one strategy, with what their optimizer does beyond parameters. */

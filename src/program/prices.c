@@ -12,7 +12,7 @@ static Tensor table_of(const Model *model, const PassLayout *p)
   return (Tensor) { op_vocab(model, p) / (double)p->tp, model->embed_dim ? model->embed_dim : model->hidden, 1 };
 }
 
-static double matrix_params(const Model *model, const PassLayout *p)
+double table_params(const Model *model, const PassLayout *p)
 {
   Tensor table = table_of(model, p);
   return table.rows * table.columns;
@@ -27,14 +27,14 @@ static double table_state_bytes(const Model *model, const PassLayout *p)
 /* The same where it is not trained. */
 static Frozen frozen_table(const Model *model, const PassLayout *p)
 {
-  double params = matrix_params(model, p);
+  double params = table_params(model, p);
   return (Frozen) { params, params * adapter_frozen_bytes(&p->adapter, p->formats.precision, FALSE) };
 }
 
 /* Adds the table to a layer, or takes it away. */
 static void move_table(const ProgramBuild *b, const Model *model, LayerPrice *layer, int sign)
 {
-  layer->params += sign * matrix_params(model, &b->layout->passes);
+  layer->params += sign * table_params(model, &b->layout->passes);
   layer->optimizer[0].state_bytes += sign * table_state_bytes(model, &b->layout->passes);
 }
 
@@ -155,7 +155,7 @@ static double copied_params(const ProgramBuild *b, int layer)
 {
   gboolean trained = !adapter_freezes(&b->layout->passes.adapter);
 
-  return trained && copies_table(b, layer) ? matrix_params(b->model, &b->layout->passes) : 0;
+  return trained && copies_table(b, layer) ? table_params(b->model, &b->layout->passes) : 0;
 }
 
 static Frozen frozen_of_layer(const ProgramBuild *b, int layer, gboolean experts)
