@@ -63,7 +63,4 @@ void *half_split(const LayerRun *r, void *dy, void **all);
 void half_behind_norm(const LayerRun *r, const LayerWeights *lw, LayerState *state, int slot, void *partial,
                       WeightGradient weight, void *dx);
 
-/* Of a product whose input was gathered. */
-void weight_column(const LayerRun *r, const LayerWeights *lw, int slot, int out, void *x, const void *dy);
-
 #endif

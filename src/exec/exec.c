@@ -37,17 +37,6 @@ static gboolean *cut_layers(const Exec *x)
   return cuts;
 }
 
-/* Whether passes are made again in slots of their own: on this chunk, or anywhere. */
-static gboolean remakes(const Exec *x, int row, int chunk)
-{
-  for (guint i = 0; i < x->program->tasks->len; i++) {
-    const Task *t = exec_task(x, i);
-    if (t->kind == TASK_PASS && t->pass == PASS_RECOMPUTE && (row < 0 || (t->row == row && t->chunk == chunk)))
-      return TRUE;
-  }
-  return FALSE;
-}
-
 /* States of the chunk's layers and of a norm behind them. */
 static void init_micro(Exec *x, ChunkState *chunk)
 {
@@ -65,7 +54,7 @@ static void init_chunks(Exec *x)
     ChunkState *chunk = &x->chunks[c];
     chunk->stage = schedule_stage(p->schedule, &p->shape, x->row, c);
     chunk->copy = schedule_copy(p->schedule, c);
-    chunk->keeps = remakes(x, -1, 0) && !remakes(x, x->row, c);
+    chunk->keeps = x->program->remakes && chunk->stage == p->cut.stages - 1;
     chunk->first_layer = stage_first_layer(&p->cut, x->model, chunk->stage);
     chunk->end_layer = MIN(stage_first_layer(&p->cut, x->model, chunk->stage + 1),
                            x->model->n_layers - x->shape.spread);

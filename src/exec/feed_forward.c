@@ -57,7 +57,7 @@ static void *input_up(const LayerRun *r, const LayerWeights *lw, int ffn, void *
 
 static void weight_up(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
-  weight_column(r, lw, BLOCK_UP, up_width(lw->spec, ffn_width(&r->shape, lw->spec)), state->kept[NORM2],
+  column_weight(r, lw, BLOCK_UP, up_width(lw->spec, ffn_width(&r->shape, lw->spec)), state->kept[NORM2],
                 state->kept[D_UP]);
 }
 

@@ -13,45 +13,32 @@ static BackendComm *split(Exec *x, int color, int key, GError **error)
   return comm;
 }
 
-/* The rank with the coordinate of an axis set to 0: names the group. */
-static int group_color(const Exec *x, Axis axis)
+/* The rank with the coordinates of two axes, or of one twice, set to 0: names the group. */
+static int group_color(const Exec *x, Axis one, Axis other)
 {
   int at[AXIS_COUNT];
 
   memcpy(at, x->coordinates, sizeof at);
-  at[axis] = 0;
+  at[one] = at[other] = 0;
   return mesh_rank(&x->layout->mesh, at);
 }
 
 static BackendComm *axis_comm(Exec *x, Axis axis, GError **error)
 {
-  return split(x, group_color(x, axis), x->coordinates[axis], error);
+  return split(x, group_color(x, axis, axis), x->coordinates[axis], error);
 }
 
-static BackendComm *expert_comm(Exec *x, ExpertAxis axis, GError **error)
+/* Ranks of the row that differ by what is `own` of this rank's place. */
+static BackendComm *place_comm(Exec *x, int own, GError **error)
 {
-  int own = x->expert_coordinates[axis];
-
-  int place = mesh_place(&x->layout->mesh, x->b->rank) - own * x->layout->mesh.experts[axis].stride;
-
-  return split(x, mesh_rank_at(&x->layout->mesh, x->row, place), own, error);
-}
-
-/* Neighbours that hold one copy of a stage's experts. */
-static BackendComm *expert_block_comm(Exec *x, GError **error)
-{
-  int place = mesh_place(&x->layout->mesh, x->b->rank), own = place % x->layout->mesh.experts[EXPERT_DATA].stride;
+  int place = mesh_place(&x->layout->mesh, x->b->rank);
 
   return split(x, mesh_rank_at(&x->layout->mesh, x->row, place - own), own, error);
 }
 
-static BackendComm *replicas_comm(Exec *x, GError **error)
+static BackendComm *expert_comm(Exec *x, ExpertAxis axis, GError **error)
 {
-  int at[AXIS_COUNT];
-
-  memcpy(at, x->coordinates, sizeof at);
-  at[AXIS_CONTEXT] = at[AXIS_DATA] = 0;
-  return split(x, mesh_rank(&x->layout->mesh, at), exec_replica(x), error);
+  return place_comm(x, x->expert_coordinates[axis] * x->layout->mesh.experts[axis].stride, error);
 }
 
 /* The ranks of two rows with equal other coordinates. */
@@ -59,7 +46,7 @@ static BackendComm *pair_comm(Exec *x, int first, int second, GError **error)
 {
   gboolean in = x->row == first || x->row == second;
 
-  return split(x, in ? group_color(x, AXIS_PIPELINE) : -1, x->row == first ? 0 : 1, error);
+  return split(x, in ? group_color(x, AXIS_PIPELINE, AXIS_PIPELINE) : -1, x->row == first ? 0 : 1, error);
 }
 
 /* The two rows that sum a tied table, -1 = none do. */
@@ -78,8 +65,8 @@ static BackendComm *copies_comm(Exec *x, GError **error)
 {
   int other = x->program->n_rows - 1 - x->row;
 
-  return split(x, group_color(x, AXIS_PIPELINE) + MIN(x->row, other) * x->layout->mesh.ranks, x->row < other ? 0 : 1,
-               error);
+  return split(x, group_color(x, AXIS_PIPELINE, AXIS_PIPELINE) + MIN(x->row, other) * x->layout->mesh.ranks,
+               x->row < other ? 0 : 1, error);
 }
 
 ChunkState *chunk_find(const Exec *x, int stage, int copy)
@@ -88,11 +75,6 @@ ChunkState *chunk_find(const Exec *x, int stage, int copy)
     if (x->chunks[c].stage == stage && x->chunks[c].copy == copy)
       return &x->chunks[c];
   return NULL;
-}
-
-gboolean task_arrives(const Exec *x, int dep)
-{
-  return exec_task(x, dep)->kind == TASK_SEND && exec_task(x, dep)->row != x->row;
 }
 
 /* The pairs of rows that exchange, in the order of first use, and what comes here. */
@@ -121,9 +103,11 @@ static gboolean init_pairs(Exec *x, GError **error)
         } else if (gather)
           x->b->comm_free(x->b, gather);
       }
-      arrival.event = to == x->row ? x->b->event_new(x->b) : NULL;
-      if (to == x->row)
-        g_array_append_val(x->incoming[from].arrivals, arrival);
+      if (to != x->row)
+        continue;
+      arrival.event = x->b->event_new(x->b);
+      g_array_append_val(x->incoming[from].arrivals, arrival);
+      x->runs[arrival.send].arrives = TRUE;
     }
   }
   return !*error;
@@ -180,6 +164,7 @@ static gboolean meet(Exec *x, GError **error)
 
 gboolean groups_init(Exec *x, GError **error)
 {
+  const Mesh *mesh = &x->layout->mesh;
   g_autoptr(GError) found = NULL;
   int tied[2];
 
@@ -193,11 +178,11 @@ gboolean groups_init(Exec *x, GError **error)
   if (exec_overlaps_sums(x))
     x->tensor_beside = axis_comm(x, AXIS_TENSOR, &found);
   x->context = axis_comm(x, AXIS_CONTEXT, &found);
-  x->data = replicas_comm(x, &found);
+  x->data = split(x, group_color(x, AXIS_CONTEXT, AXIS_DATA), exec_replica(x), &found);
   x->expert = expert_comm(x, EXPERT_PARALLEL, &found);
   x->expert_data = expert_comm(x, EXPERT_DATA, &found);
   x->expert_tensor = expert_comm(x, EXPERT_TENSOR, &found);
-  x->expert_block = expert_block_comm(x, &found);
+  x->expert_block = place_comm(x, mesh_place(mesh, x->b->rank) % mesh->experts[EXPERT_DATA].stride, &found);
   if (tied[0] >= 0)
     x->tied = pair_comm(x, tied[0], tied[1], &found);
   if (schedule_copies(x->layout->pipeline.schedule) == 2)

@@ -27,7 +27,8 @@ enum { BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_QKV, BLOCK_QKV_BIAS, BLOCK_PROJECTIO
        BLOCK_NORM2_BIAS, BLOCK_UP, BLOCK_UP_BIAS, BLOCK_DOWN, BLOCK_DOWN_BIAS, BLOCK_ROUTER, BLOCK_SHARED_UP,
        BLOCK_SHARED_DOWN, PARAM_SLOTS };
 enum { EMBEDDING_TABLE, EMBEDDING_POSITIONS };
-enum { HEAD_NORM, HEAD_NORM_BIAS, HEAD_LOGITS, HEAD_LOGITS_BIAS, HEAD_TABLE }; /* the table: of a spread vocabulary */
+enum { HEAD_NORM, HEAD_NORM_BIAS, HEAD_LOGITS, HEAD_TABLE = HEAD_LOGITS + 2 }; /* without a bias each; the table: of a
+                                                                                  spread vocabulary */
 
 enum { PARAM_IDS = BLOCK_ROUTER }; /* slots below it are numbered through the layers, others downwards from 0 */
 
@@ -170,6 +171,11 @@ void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState 
  * that part already and T returns NULL. In between, on a stream s, shares meet in
  * spread_merge; behind it spread_merge_input returns the early part.
  */
+/* Of each token its largest logit, the sum of exponentials and its label's logit, in as many columns of `softmax`; what
+ * they are over tensor-parallel ranks. */
+ExecLoss head_loss(const LayerRun *r, const LayerState *state, void *logits, void *softmax);
+void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op);
+
 void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y);
 void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens,
                       const void *dy);
@@ -208,6 +214,11 @@ void linear_input(const LayerRun *r, LinearSize z, const void *dy, const void *w
 /* dx is taken through the GELU of `inner` before. */
 void linear_input_gelu(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *inner, void *dx);
 void linear_weight(const LayerRun *r, LinearSize z, const void *x, const void *dy, void *dw, void *dbias);
+
+/* A product whose outputs are divided, of the rows of all tensor-parallel ranks, with a slot's weight and its bias in the
+ * next one: what it makes, kept; its weight's gradient. */
+void *column_forward(const LayerRun *r, const LayerWeights *w, int slot, int out, void *x);
+void column_weight(const LayerRun *r, const LayerWeights *w, int slot, int out, void *x, const void *dy);
 
 /* The backend's collectives on the stream of the passes; their time there counts as exposed. */
 void exchange_all_reduce(const LayerRun *r, Group g, void *x, gsize n, ExecType type, ExecReduce op);

@@ -135,19 +135,14 @@ void *half_join(const LayerRun *r, int in, const void *rows, const void *weight,
 static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
   Core c = core_of(&r->shape, lw->spec);
-  int hidden = r->shape.hidden, tokens = r->shape.tokens;
   void **kept = state->kept;
 
   kept[STATS1] = run_keep_wide(r, 2 * r->shape.rows);
-  kept[NORM1] = run_keep(r, (gsize)r->shape.rows * hidden);
+  kept[NORM1] = run_keep(r, (gsize)r->shape.rows * r->shape.hidden);
   norm_forward(r, lw, BLOCK_NORM1, kept[X], kept[STATS1], kept[NORM1]);
-  void *in = rows_gather(r, kept[NORM1], hidden);
-  kept[QKV] = run_keep(r, (gsize)tokens * c.qkv);
-  linear_forward(r, (LinearSize) { tokens, hidden, c.qkv }, in, lw->weight[BLOCK_QKV], lw->weight[BLOCK_QKV_BIAS],
-                 kept[QKV]);
-  rows_ungather(r, in, kept[NORM1]);
+  kept[QKV] = column_forward(r, lw, BLOCK_QKV, c.qkv, kept[NORM1]);
   rotate(r, &c, kept[QKV], 1);
-  kept[CONTEXT] = run_keep(r, (gsize)tokens * c.q);
+  kept[CONTEXT] = run_keep(r, (gsize)r->shape.tokens * c.q);
   core_forward(r, &c, &kept[QKV]);
   return half_join(r, c.q, kept[CONTEXT], lw->weight[BLOCK_PROJECTION], lw->weight[BLOCK_PROJECTION_BIAS], kept[X]);
 }
@@ -183,7 +178,7 @@ void half_behind_norm(const LayerRun *r, const LayerWeights *lw, LayerState *sta
 
 static void weight_qkv(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
-  weight_column(r, lw, BLOCK_QKV, core_of(&r->shape, lw->spec).qkv, state->kept[NORM1], state->kept[D_QKV]);
+  column_weight(r, lw, BLOCK_QKV, core_of(&r->shape, lw->spec).qkv, state->kept[NORM1], state->kept[D_QKV]);
 }
 
 static void *input_attention(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
@@ -212,15 +207,6 @@ static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state,
   state_drop(r, state, 1u << X | 1u << STATS1 | 1u << QKV | 1u << LSE | 1u << HEADS | 1u << X2 | 1u << STATS2 |
                            feed_forward->passed);
   return dx;
-}
-
-void weight_column(const LayerRun *r, const LayerWeights *lw, int slot, int out, void *x, const void *dy)
-{
-  void *in = rows_gather(r, x, r->shape.hidden);
-
-  linear_weight(r, (LinearSize) { r->shape.tokens, r->shape.hidden, out }, in, dy, lw->gradient[slot],
-                lw->gradient[slot + 1]);
-  rows_ungather(r, in, x);
 }
 
 static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)

@@ -26,33 +26,24 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   table.id = EMBEDDING_TABLE;
   if (shape->spread)
     params_add(all, table);
-  if (!shape->model->head_bias)
-    return;
-  logits.slot = HEAD_LOGITS_BIAS;
-  logits.id = (gint64)layer * PARAM_IDS + HEAD_LOGITS_BIAS;
-  logits.cols = logits.all_cols = 1;
-  logits.deviation = 0;
-  logits.tied = logits.copy = FALSE;
-  params_add(all, logits);
 }
 
-/* Largest logit, sum of exponentials and the label's logit of each token. */
-static ExecLoss loss_of(const LayerRun *r, const LayerState *state)
+ExecLoss head_loss(const LayerRun *r, const LayerState *state, void *logits, void *softmax)
 {
   const LayerShape *shape = &r->shape;
-  char *softmax = state->kept[SOFTMAX];
   gsize column = shape->tokens * r->wide_bytes;
+  char *max = softmax;
 
   return (ExecLoss) {
     .rows = shape->tokens, .width = shape->vocab_rows, .first = shape->vocab_first, .vocab = shape->model->vocab,
-    .logits = state->kept[LOGITS], .labels = state->labels, .max = softmax, .sum = softmax + column,
-    .target = softmax + 2 * column,
+    .logits = logits, .labels = state->labels, .max = max, .sum = max + column, .target = max + 2 * column,
   };
 }
 
-static void reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
+void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
 {
-  exchange_all_reduce(r, GROUP_TENSOR, x, n, exec_wide(r->b->dtype), op);
+  if (r->shape.tp > 1)
+    exchange_all_reduce(r, GROUP_TENSOR, x, n, exec_wide(r->b->dtype), op);
 }
 
 /* Largest logit and sum of exponentials over all ranks' columns. */
@@ -63,28 +54,23 @@ static void softmax(const LayerRun *r, const ExecLoss *loss)
     return;
   }
   r->b->loss_max(r->b, r->s, loss);
-  reduce(r, loss->max, loss->rows, EXEC_MAX);
+  head_reduce(r, loss->max, loss->rows, EXEC_MAX);
   r->b->loss_sum(r->b, r->s, loss);
-  reduce(r, loss->sum, 2 * loss->rows, EXEC_SUM);
+  head_reduce(r, loss->sum, 2 * loss->rows, EXEC_SUM);
 }
 
 static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
 {
   const LayerShape *shape = &r->shape;
-  int tokens = shape->tokens, width = shape->vocab_rows;
   void **kept = state->kept;
 
   kept[X] = x;
   kept[STATS] = run_keep_wide(r, 2 * shape->rows);
   kept[NORM] = run_keep(r, (gsize)shape->rows * shape->hidden);
   norm_forward(r, w, HEAD_NORM, x, kept[STATS], kept[NORM]);
-  void *in = rows_gather(r, kept[NORM], shape->hidden);
-  kept[LOGITS] = run_keep(r, (gsize)tokens * width);
-  linear_forward(r, (LinearSize) { tokens, shape->hidden, width }, in, w->weight[HEAD_LOGITS],
-                 w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
-  rows_ungather(r, in, kept[NORM]);
-  kept[SOFTMAX] = run_keep_wide(r, 3 * tokens);
-  ExecLoss loss = loss_of(r, state);
+  kept[LOGITS] = column_forward(r, w, HEAD_LOGITS, shape->vocab_rows, kept[NORM]);
+  kept[SOFTMAX] = run_keep_wide(r, 3 * shape->tokens);
+  ExecLoss loss = head_loss(r, state, kept[LOGITS], kept[SOFTMAX]);
   softmax(r, &loss);
   if (shape->tp_rank == 0)
     r->b->loss_value(r->b, r->s, &loss, r->token_share, r->loss);
@@ -93,12 +79,7 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
 
 static void weight_logits(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
-  const LayerShape *shape = &r->shape;
-  void *in = rows_gather(r, state->kept[NORM], shape->hidden);
-
-  linear_weight(r, (LinearSize) { shape->tokens, shape->hidden, shape->vocab_rows }, in, state->kept[LOGITS],
-                w->gradient[HEAD_LOGITS], w->gradient[HEAD_LOGITS_BIAS]);
-  rows_ungather(r, in, state->kept[NORM]);
+  column_weight(r, w, HEAD_LOGITS, r->shape.vocab_rows, state->kept[NORM], state->kept[LOGITS]);
 }
 
 static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
@@ -106,7 +87,7 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   const LayerShape *shape = &r->shape;
   int tokens = shape->tokens, width = shape->vocab_rows;
   gsize n = (gsize)shape->rows * shape->hidden;
-  ExecLoss loss = loss_of(r, state);
+  ExecLoss loss = head_loss(r, state, state->kept[LOGITS], state->kept[SOFTMAX]);
 
   g_assert(!dy);
   r->b->loss_backward(r->b, r->s, &loss, r->loss_scale * r->token_share);

@@ -4,9 +4,9 @@
 enum { X, STATS };                             /* of the final norm */
 enum { NORMED, LOGITS, SOFTMAX, INPUT, LABEL }; /* of a share */
 
-static void *table_of(void *const slots[PARAM_SLOTS])
+static int table_slot(const LayerWeights *w)
 {
-  return slots[HEAD_LOGITS] ? slots[HEAD_LOGITS] : slots[HEAD_TABLE];
+  return w->weight[HEAD_LOGITS] ? HEAD_LOGITS : HEAD_TABLE;
 }
 
 void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y)
@@ -43,24 +43,13 @@ void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState 
   return dx;
 }
 
-/* Largest logit, sum of exponentials and the label's logit of each token, and the
- * largest logit of this pipeline rank's share. */
+/* With the largest logit of this pipeline rank's share in a fourth column. */
 static ExecLoss loss_of(const LayerRun *r, const LayerState *state)
 {
-  char *softmax = state->kept[SOFTMAX];
-  gsize column = r->shape.tokens * r->wide_bytes;
+  ExecLoss loss = head_loss(r, state, state->kept[LOGITS], state->kept[SOFTMAX]);
 
-  return (ExecLoss) {
-    .rows = r->shape.tokens, .width = r->shape.vocab_rows, .first = r->shape.vocab_first,
-    .vocab = r->shape.model->vocab, .logits = state->kept[LOGITS], .labels = state->labels, .max = softmax,
-    .sum = softmax + column, .target = softmax + 2 * column, .local = softmax + 3 * column,
-  };
-}
-
-static void reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
-{
-  if (r->shape.tp > 1)
-    exchange_all_reduce(r, GROUP_TENSOR, x, n, exec_wide(r->b->dtype), op);
+  loss.local = (char *)loss.target + r->shape.tokens * r->wide_bytes;
+  return loss;
 }
 
 /* What the share adds to its input's gradient, before the sum over ranks. */
@@ -69,7 +58,7 @@ static void *input_part(const LayerRun *r, const LayerWeights *w, const LayerSta
   void *part = run_buffer(r, (gsize)r->shape.tokens * r->shape.hidden);
 
   linear_input(r, (LinearSize) { r->shape.tokens, r->shape.hidden, r->shape.vocab_rows }, state->kept[LOGITS],
-               table_of(w->weight), part);
+               w->weight[table_slot(w)], part);
   return rows_sum(r, part);
 }
 
@@ -78,29 +67,25 @@ static void *label_part(const LayerRun *r, const LayerWeights *w, const LayerSta
   void *part = run_buffer(r, (gsize)r->shape.tokens * r->shape.hidden);
 
   r->b->embedding_forward(r->b, r->s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows,
-                          state->labels, table_of(w->weight), part);
+                          state->labels, w->weight[table_slot(w)], part);
   return rows_sum(r, part);
 }
 
 void spread_logits(const LayerRun *r, const LayerWeights *w, LayerState *state, void *normed, gboolean early)
 {
-  int tokens = r->shape.tokens, width = r->shape.vocab_rows;
+  int tokens = r->shape.tokens;
   void **kept = state->kept;
 
   kept[NORMED] = normed;
   memory_retag(r->memory, normed, r->kept_as);
-  void *in = rows_gather(r, normed, r->shape.hidden);
-  kept[LOGITS] = run_keep(r, (gsize)tokens * width);
-  linear_forward(r, (LinearSize) { tokens, r->shape.hidden, width }, in, table_of(w->weight),
-                 w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
-  rows_ungather(r, in, normed);
+  kept[LOGITS] = column_forward(r, w, table_slot(w), r->shape.vocab_rows, normed);
   kept[SOFTMAX] = run_keep_wide(r, 4 * tokens);
   ExecLoss loss = loss_of(r, state), share = loss;
   share.max = loss.local;
   r->b->loss_max(r->b, r->s, &share);
-  reduce(r, loss.local, tokens, EXEC_MAX);
+  head_reduce(r, loss.local, tokens, EXEC_MAX);
   r->b->loss_exp(r->b, r->s, &loss);
-  reduce(r, loss.sum, 2 * tokens, EXEC_SUM);
+  head_reduce(r, loss.sum, 2 * tokens, EXEC_SUM);
   if (!early)
     return;
   kept[INPUT] = input_part(r, w, state);
@@ -143,10 +128,7 @@ void *spread_gradients(const LayerRun *r, const LayerWeights *w, LayerState *sta
   r->b->loss_backward(r->b, r->s, &loss, r->loss_scale * r->token_share);
   if (!early)
     part = input_part(r, w, state);
-  void *in = rows_gather(r, state->kept[NORMED], r->shape.hidden);
-  linear_weight(r, (LinearSize) { r->shape.tokens, r->shape.hidden, r->shape.vocab_rows }, in, state->kept[LOGITS],
-                table_of(w->gradient), w->gradient[HEAD_LOGITS_BIAS]);
-  rows_ungather(r, in, state->kept[NORMED]);
+  column_weight(r, w, table_slot(w), r->shape.vocab_rows, state->kept[NORMED], state->kept[LOGITS]);
   state_drop(r, state, ~0u);
   return part;
 }

@@ -140,6 +140,24 @@ void rows_ungather(const LayerRun *r, void *gathered, void *x)
     run_drop(r, &gathered);
 }
 
+void *column_forward(const LayerRun *r, const LayerWeights *w, int slot, int out, void *x)
+{
+  void *in = rows_gather(r, x, r->shape.hidden), *y = run_keep(r, (gsize)r->shape.tokens * out);
+
+  linear_forward(r, (LinearSize) { r->shape.tokens, r->shape.hidden, out }, in, w->weight[slot], w->weight[slot + 1], y);
+  rows_ungather(r, in, x);
+  return y;
+}
+
+void column_weight(const LayerRun *r, const LayerWeights *w, int slot, int out, void *x, const void *dy)
+{
+  void *in = rows_gather(r, x, r->shape.hidden);
+
+  linear_weight(r, (LinearSize) { r->shape.tokens, r->shape.hidden, out }, in, dy, w->gradient[slot],
+                w->gradient[slot + 1]);
+  rows_ungather(r, in, x);
+}
+
 void *rows_sum(const LayerRun *r, void *partial)
 {
   gsize n = (gsize)r->shape.rows * r->shape.hidden;

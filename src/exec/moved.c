@@ -35,22 +35,11 @@ static void note_task(const Exec *x, int task, ExecMoved *moved)
   moved->expected += expected;
 }
 
-/* Whether another row's send is received by this rank. */
-static gboolean receives(const Exec *x, int send)
-{
-  const Incoming *in = &x->incoming[exec_task(x, send)->row];
-
-  for (guint i = 0; in->arrivals && i < in->arrivals->len; i++)
-    if (g_array_index(in->arrivals, Arrival, i).send == send)
-      return TRUE;
-  return FALSE;
-}
-
 /* Blocks of a pass that find no activations: of a schedule's own slots for that, else of what goes back. */
-static int remade_by(const Exec *x, const Task *t, gboolean slots)
+static int remade_by(const Exec *x, const Task *t)
 {
   const Segment *s = &g_array_index(x->program->segments, Segment, t->segment);
-  gboolean remakes = slots ? t->pass == PASS_RECOMPUTE : t->pass == PASS_BACKWARD || t->pass == PASS_INPUT;
+  gboolean remakes = x->program->remakes ? t->pass == PASS_RECOMPUTE : t->pass == PASS_BACKWARD || t->pass == PASS_INPUT;
   int n = 0;
 
   for (int layer = s->first_layer; remakes && layer < s->first_layer + s->n_layers; layer++)
@@ -58,24 +47,14 @@ static int remade_by(const Exec *x, const Task *t, gboolean slots)
   return n;
 }
 
-static gboolean has_slots(const Program *p)
-{
-  for (guint i = 0; i < p->tasks->len; i++)
-    if (g_array_index(p->tasks, Task, i).kind == TASK_PASS && g_array_index(p->tasks, Task, i).pass == PASS_RECOMPUTE)
-      return TRUE;
-  return FALSE;
-}
-
 void moved_note(Exec *x, ExecStep *out)
 {
-  gboolean slots = has_slots(x->program);
-
   for (guint i = 0; i < x->program->tasks->len; i++) {
     const Task *t = exec_task(x, i);
-    if (t->row == x->row || (t->kind == TASK_SEND && receives(x, i)))
+    if (t->row == x->row || x->runs[i].arrives)
       note_task(x, i, &out->moved[t->kind]);
     if (t->row == x->row && t->kind == TASK_PASS && x->layout->passes.recompute.granularity != RECOMPUTE_NONE)
-      out->remade_expected += remade_by(x, t, slots);
+      out->remade_expected += remade_by(x, t);
   }
   out->remade = x->remade;
   for (int part = 0; part < PART_COUNT; part++)

@@ -22,6 +22,7 @@ enum { SUM_NORM_SQ, SUM_LOSS, SUM_OWN_NORM_SQ, SUM_OWN_LOSS, SUM_COUNT };
 typedef struct {
   BackendEvent *start, *end;
   gboolean issued;
+  gboolean arrives;                        /* another row's send that a task of this row takes */
   double peak_activations, peak_buffers;   /* held at the worst moment of the task */
   double after_activations, after_buffers; /* when it had been issued */
   double most_buffers, buffers_load;       /* at any moment of the task; of experts, of the block that ran then */
@@ -128,9 +129,6 @@ static inline gboolean exec_overlaps_sums(const Exec *x)
 /* Communicators, streams and what each row receives (groups.c). */
 gboolean groups_init(Exec *x, GError **error);
 void groups_clear(Exec *x);
-
-/* Whether a task of another row is a send that a task of this row takes. */
-gboolean task_arrives(const Exec *x, int dep);
 
 /* The chunk of this row that holds a stage of a copy, NULL = another row's. */
 ChunkState *chunk_find(const Exec *x, int stage, int copy);

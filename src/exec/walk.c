@@ -13,7 +13,7 @@ static int local_dep(const Exec *x, int task, int dep)
 
   if (x->runs[dep].end)
     return dep;
-  g_assert(kind == TASK_TIED || kind == TASK_COPIES || kind == TASK_NORM || kind == TASK_VOCAB || task_arrives(x, dep));
+  g_assert(kind == TASK_TIED || kind == TASK_COPIES || kind == TASK_NORM || kind == TASK_VOCAB || x->runs[dep].arrives);
   return -1;
 }
 

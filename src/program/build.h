@@ -116,7 +116,7 @@ void strategies_clear(ProgramBuild *b);
 void program_meet(ProgramBuild *b);
 
 /* Prices and memory (prices.c). */
-void prices_init(ProgramBuild *b, gboolean remake);
+void prices_init(ProgramBuild *b);
 void prices_clear(ProgramBuild *b);
 const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases);

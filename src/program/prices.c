@@ -120,11 +120,11 @@ static PriceTable *shares_new(ProgramBuild *b)
   return prices;
 }
 
-void prices_init(ProgramBuild *b, gboolean remake)
+void prices_init(ProgramBuild *b)
 {
   Layout keeping = layout_keeping(b->layout);
 
-  if (remake)
+  if (b->program->remakes)
     b->stored = new_prices(b, b->model, &keeping);
   if (b->layout->pipeline.schedule->vocabulary)
     b->shares = shares_new(b);

@@ -205,7 +205,8 @@ Program *program_new(const Model *model, const Layout *layout, const Cluster *cl
   p->step_s = layout->passes.framework->step_s;
   g_autoptr(ScheduleOrder) order = schedule_order_new(pipeline->schedule, &b.shape);
   build_init(&b, p);
-  prices_init(&b, has_pass(order, PASS_RECOMPUTE));
+  p->remakes = has_pass(order, PASS_RECOMPUTE);
+  prices_init(&b);
   for (int rank = 0; rank < p->n_rows; rank++) {
     row_memory(&b, rank, &p->rows[rank]);
     rank_tasks(&b, order, rank);

@@ -206,6 +206,7 @@ typedef struct {
 typedef struct {
   const Schedule *schedule;
   ScheduleShape shape;
+  gboolean remakes;       /* forwards of all stages but the last are made again in slots of their own */
   gboolean opportunistic; /* forwards may be run ahead of a recompute that would wait */
   int n_rows;
   ProgramRow *rows;
