@@ -57,6 +57,7 @@ static void case_init(Case *c, Model *model, int layer, Recompute recompute, int
   *c = (Case) { .model = model, .framework = fixture_framework("megatron-core"), .spec = model_layer(model, layer) };
   Plan plan = plan_default(model, c->framework);
   plan.micro_batch = 2;
+  plan.precision = DTYPE_FP32;
   plan.recompute = recompute;
   plan.expert_capacity = drops & DROPS ? 0.9 : 0;
   plan.expert_drop = drops & BY_POSITION ? DROP_POSITION : DROP_PROBS;
@@ -179,6 +180,37 @@ static Model *moe(void)
   return fixture_moe(2, 16, 4, 8, 13, 5, 2, 12);
 }
 
+/* Bytes in fp32 that the program says a weight pass still reads. */
+static double deferred_bytes(Case *c, int layer)
+{
+  Cluster *cluster = fixture_cluster("cpu", 1);
+
+  c->framework->executor_memory = TRUE;
+  g_autoptr(PriceTable) prices = price_table_new(c->model, &c->layout, cluster);
+  double bytes = price_of_layer(prices, c->model, 0, layer)->deferred_bytes;
+  cluster_free(cluster);
+  return bytes;
+}
+
+/* Between a layer's two backward passes nothing else is kept: not what experts were chosen, nor what norms read. */
+START_TEST(input_pass_leaves_what_is_read)
+{
+  static Model *(*const models[])(void) = { gpt, llama, moe };
+  int layer = 1 + 2 * (_i % 2);
+  LayerState state;
+  Case c;
+
+  case_init(&c, models[_i / 2](), layer, RECOMPUTE_NONE, 0);
+  memory_release(&c.memory, c.run.s, forward(&c, &state));
+  void *dx = layer_backward_input(&c.run, &c.w, &state, c.spec->kind == LAYER_HEAD ? NULL : copy_of(&c, c.dy));
+  layer_defer(&c.run, &state);
+  ck_assert_double_eq(c.memory.held[PART_ACTIVATIONS], 2 * deferred_bytes(&c, layer)); /* here in fp64 */
+  layer_backward_weight(&c.run, &c.w, &state);
+  memory_release(&c.memory, c.run.s, dx);
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(embedding_gradients) { check_layer(gpt(), 0, RECOMPUTE_NONE); } END_TEST
 START_TEST(gpt_block_gradients) { check_layer(gpt(), 1, _i); } END_TEST
 START_TEST(llama_block_gradients) { check_layer(llama(), 1, _i); } END_TEST
@@ -190,4 +222,4 @@ START_TEST(llama_head_gradients) { check_layer(llama(), 3, RECOMPUTE_NONE); } EN
 TEST_LOOPS("exec layers", { embedding_gradients }, { gpt_block_gradients, RECOMPUTE_COUNT },
            { llama_block_gradients, RECOMPUTE_COUNT },
            { expert_block_gradients, RECOMPUTE_COUNT }, { dropping_block_gradients, 4 }, { gpt_head_gradients },
-           { llama_head_gradients })
+           { llama_head_gradients }, { input_pass_leaves_what_is_read, 6 })
