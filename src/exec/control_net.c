@@ -82,60 +82,49 @@ int net_resolve(const char *text, struct sockaddr_in *out, char *why, gsize size
   return n;
 }
 
-/* Visits addresses of interfaces that are up until `visit` returns TRUE. */
-static void each_ip(gboolean (*visit)(guint32 ip, guint32 mask, void *data), void *data)
+typedef struct {
+  guint32 ip, mask;
+} Interface;
+
+/* Of interfaces that are up, without loopback. */
+static GArray *interfaces(void)
 {
+  GArray *found = g_array_new(FALSE, FALSE, sizeof(Interface));
   struct ifaddrs *all = NULL;
 
   if (getifaddrs(&all) < 0)
-    return;
+    return found;
   for (struct ifaddrs *i = all; i; i = i->ifa_next)
     if (i->ifa_addr && i->ifa_netmask && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) &&
-        !(i->ifa_flags & IFF_LOOPBACK) &&
-        visit(((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr,
-              ((struct sockaddr_in *)i->ifa_netmask)->sin_addr.s_addr, data))
-      break;
+        !(i->ifa_flags & IFF_LOOPBACK))
+      g_array_append_vals(found, &(Interface) { ((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr,
+                                                ((struct sockaddr_in *)i->ifa_netmask)->sin_addr.s_addr }, 1);
   freeifaddrs(all);
-}
-
-typedef struct {
-  guint32 *ips, wanted;
-  int n;
-  gboolean own;
-} Search;
-
-static gboolean note_ip(guint32 ip, guint32 mask, void *data)
-{
-  Search *s = data;
-
-  (void)mask;
-  s->ips[s->n++] = ip;
-  return s->n == CONTROL_ADDRESSES;
-}
-
-static gboolean holds_ip(guint32 ip, guint32 mask, void *data)
-{
-  Search *s = data;
-
-  s->n += ((ip ^ s->wanted) & mask) == 0;
-  s->own |= ip == s->wanted;
-  return FALSE;
+  return found;
 }
 
 int net_own_ips(guint32 out[CONTROL_ADDRESSES])
 {
-  Search s = { .ips = out };
+  g_autoptr(GArray) own = interfaces();
+  int n = MIN(own->len, CONTROL_ADDRESSES);
 
-  each_ip(note_ip, &s);
-  return s.n;
+  for (int i = 0; i < n; i++)
+    out[i] = g_array_index(own, Interface, i).ip;
+  return n;
 }
 
 gboolean net_is_near(guint32 ip)
 {
-  Search s = { .wanted = ip };
+  g_autoptr(GArray) own = interfaces();
+  gboolean near = FALSE;
 
-  each_ip(holds_ip, &s);
-  return s.n > 0 && !s.own;
+  for (guint i = 0; i < own->len; i++) {
+    const Interface *at = &g_array_index(own, Interface, i);
+    near |= ((ip ^ at->ip) & at->mask) == 0;
+    if (at->ip == ip)
+      return FALSE;
+  }
+  return near;
 }
 
 char *net_text(const struct sockaddr_in *address)

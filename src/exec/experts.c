@@ -187,30 +187,6 @@ static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v,
   return copies;
 }
 
-/* A product of each expert's weights with its copies. */
-typedef void (*Product)(const LayerRun *r, LinearSize z, const void *a, const void *b, void *c);
-
-static void forward_product(const LayerRun *r, LinearSize z, const void *x, const void *w, void *y)
-{
-  linear_forward(r, z, x, w, NULL, y);
-}
-
-static void weight_product(const LayerRun *r, LinearSize z, const void *x, const void *dy, void *dw)
-{
-  linear_weight(r, z, x, dy, dw, NULL);
-}
-
-/* An argument of all experts, with the bytes from an expert's part to the next copy's, or to the next expert's. */
-typedef struct {
-  const void *all;
-  gsize copy, expert;
-} Argument;
-
-static void *part_of(const Argument *a, int copy, int expert)
-{
-  return (char *)a->all + copy * a->copy + expert * a->expert;
-}
-
 /* Of an expert's products; rows are each expert's own. */
 static LinearSize up_size(const LayerRun *r, const Experts *w)
 {
@@ -222,48 +198,47 @@ static LinearSize down_size(const LayerRun *r, const Experts *w)
   return (LinearSize) { .in = w->ffn, .out = r->shape.hidden };
 }
 
-static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Product product, LinearSize z,
-                        const Argument a[3])
+/* FALSE where the expert has no copies. */
+static gboolean size_of(const Visits *v, int expert, LinearSize *z)
 {
-  const int32_t *first = v->first;
-
-  for (int e = 0; e < w->local; e++) {
-    int i = first[e];
-    z.rows = first[e + 1] - i;
-    if (z.rows > 0)
-      product(r, z, part_of(&a[0], i, e), part_of(&a[1], i, e), part_of(&a[2], i, e));
-  }
+  z->rows = v->first[expert + 1] - v->first[expert];
+  return z->rows > 0;
 }
 
-static Argument by_copy(const LayerRun *r, const void *all, int width)
+/* An expert's copies, in rows of a width; its weights. */
+static void *copies_at(const LayerRun *r, const Visits *v, int expert, const void *all, int width)
 {
-  return (Argument) { all, .copy = width * r->bytes };
+  return core_at(r, all, (gsize)v->first[expert] * width);
 }
 
-static Argument by_expert(const void *all, LinearSize z, gsize bytes)
+static const void *weights_at(const LayerRun *r, int expert, const void *all, LinearSize z)
 {
-  return (Argument) { all, .expert = (gsize)z.in * z.out * bytes };
+  return core_at(r, all, (gsize)expert * z.in * z.out);
 }
 
 static void experts_forward(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *x,
                             const void *weights, void *y)
 {
-  each_expert(r, w, v, forward_product, z,
-              (Argument[]) { by_copy(r, x, z.in), by_expert(weights, z, r->bytes), by_copy(r, y, z.out) });
+  for (int e = 0; e < w->local; e++)
+    if (size_of(v, e, &z))
+      linear_forward(r, z, copies_at(r, v, e, x, z.in), weights_at(r, e, weights, z), NULL, copies_at(r, v, e, y, z.out));
 }
 
 static void experts_input(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *dy,
                           const void *weights, void *dx)
 {
-  each_expert(r, w, v, linear_input, z,
-              (Argument[]) { by_copy(r, dy, z.out), by_expert(weights, z, r->bytes), by_copy(r, dx, z.in) });
+  for (int e = 0; e < w->local; e++)
+    if (size_of(v, e, &z))
+      linear_input(r, z, copies_at(r, v, e, dy, z.out), weights_at(r, e, weights, z), copies_at(r, v, e, dx, z.in));
 }
 
 static void experts_weight(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *x,
-                           const void *dy, void *dweights)
+                           const void *dy, char *dweights)
 {
-  each_expert(r, w, v, weight_product, z,
-              (Argument[]) { by_copy(r, x, z.in), by_copy(r, dy, z.out), by_expert(dweights, z, r->wide_bytes) });
+  for (int e = 0; e < w->local; e++)
+    if (size_of(v, e, &z))
+      linear_weight(r, z, copies_at(r, v, e, x, z.in), copies_at(r, v, e, dy, z.out),
+                    dweights + (gsize)e * z.in * z.out * r->wide_bytes, NULL);
 }
 
 /* What shared experts make of rows, summed over ranks but where the routed experts' part is still to be, too. */

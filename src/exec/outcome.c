@@ -15,8 +15,15 @@ static double number(double x)
   return isnan(x) ? (double)NAN : x;
 }
 
-/* The first rank whose own part of the loss is not finite, or else of the gradients; by all ranks at once. The sums
- * that went into it are lost. */
+double outcome_largest(Exec *x, double number)
+{
+  x->b->upload(x->b, x->run.s, x->sums, &number, sizeof number);
+  x->b->all_reduce(x->b, x->world, x->run.s, x->sums, 1, EXEC_F64, EXEC_MAX);
+  x->b->download(x->b, x->run.s, &number, x->sums, sizeof number);
+  return number;
+}
+
+/* The first rank whose own part of the loss is not finite, or else of the gradients; by all ranks at once. */
 static int first_to_blame(Exec *x, const double sums[SUM_COUNT])
 {
   int size = x->b->size;
@@ -24,10 +31,7 @@ static int first_to_blame(Exec *x, const double sums[SUM_COUNT])
                  : !isfinite(sums[SUM_OWN_NORM_SQ]) ? size - x->b->rank
                                                     : 0;
 
-  x->b->upload(x->b, x->run.s, x->sums, &order, sizeof order);
-  x->b->all_reduce(x->b, x->world, x->run.s, x->sums, 1, EXEC_F64, EXEC_MAX);
-  x->b->download(x->b, x->run.s, &order, x->sums, sizeof order);
-  return (2 * size - (int)order) % size;
+  return (2 * size - (int)outcome_largest(x, order)) % size;
 }
 
 /* One rank speaks, the others wait to be ended. */

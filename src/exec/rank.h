@@ -149,6 +149,9 @@ G_NORETURN void exec_fail(Exec *x, const char *message);
 void outcome_init(Exec *x);
 void outcome_note(Exec *x, ExecStep *out);
 
+/* The largest number of any rank, by way of the sums, which are lost; by all ranks at once. */
+double outcome_largest(Exec *x, double number);
+
 /* What the tasks of the step moved and made again, and should have (moved.c). */
 void moved_note(Exec *x, ExecStep *out);
 

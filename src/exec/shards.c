@@ -2,31 +2,27 @@
 
 #include "exec/random.h"
 
-/* Units that take more params, by kind: index, -1 = none does. */
-typedef struct {
-  int at[2];
-} Open;
-
-static void close_units(Open *open)
+/* `open`: units that take more params, by kind: index, -1 = none does. */
+static void close_units(int open[2])
 {
-  open->at[FALSE] = open->at[TRUE] = -1;
+  open[FALSE] = open[TRUE] = -1;
 }
 
-static void add_unit(Shards *s, int layer, gboolean apart, Open *open)
+static void add_unit(Shards *s, int layer, gboolean apart, int open[2])
 {
   Unit unit = { .first_layer = layer, .apart = apart, .states = &s->shape->layout->states[apart],
                 .number = s->numbers[apart], .params = g_array_new(FALSE, FALSE, sizeof(Param)),
                 .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = g_queue_new() };
 
-  open->at[apart] = s->units->len;
+  open[apart] = s->units->len;
   g_array_append_val(s->units, unit);
 }
 
-static void add_param(Shards *s, Param p, int layer, Open *open)
+static void add_param(Shards *s, Param p, int layer, int open[2])
 {
-  if (open->at[p.apart] < 0)
+  if (open[p.apart] < 0)
     add_unit(s, layer, p.apart, open);
-  Unit *unit = &g_array_index(s->units, Unit, open->at[p.apart]);
+  Unit *unit = &g_array_index(s->units, Unit, open[p.apart]);
   p.offset = unit->n;
   p.early_offset = unit->n_early;
   unit->n += param_size(&p);
@@ -36,7 +32,7 @@ static void add_param(Shards *s, Param p, int layer, Open *open)
   g_array_append_val(unit->layers, layer);
 }
 
-static void add_layer(Shards *s, int layer, Open *open)
+static void add_layer(Shards *s, int layer, int open[2])
 {
   g_autoptr(GArray) params = g_array_new(FALSE, FALSE, sizeof(Param));
 
@@ -57,18 +53,18 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, const int n
                  const gboolean *cuts)
 {
   int n = shape->model->n_layers;
-  Open open;
+  int open[2];
 
   *s = (Shards) { .shape = shape, .memory = memory, .numbers = { numbers[0], numbers[1] },
                   .host = shape->layout->states[0].offload.optimizer == STORE_CPU,
                   .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
   s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
-  close_units(&open);
+  close_units(open);
   for (int layer = 0; layer < n; layer++) {
     if (cuts[layer] || (layer > 0 && !present[layer - 1]))
-      close_units(&open);
+      close_units(open);
     if (present[layer])
-      add_layer(s, layer, &open);
+      add_layer(s, layer, open);
   }
   for (guint i = 0; i < s->units->len; i++) {
     Unit *u = &g_array_index(s->units, Unit, i);

@@ -194,20 +194,15 @@ static void start_step(Exec *x)
       x->b->event_wait(x->b, x->begin, x->lanes[lane]);
 }
 
-/* The largest share of any rank; by way of the sums, which nobody needs any more. */
+/* The largest share of any rank. */
 static double withheld_share(Exec *x, double seconds)
 {
   BackendWithheld now;
-  double share;
 
   if (!x->b->withheld)
     return -1;
   now = x->b->withheld(x->b);
-  share = exec_withheld_share(&x->withheld, &now, seconds);
-  x->b->upload(x->b, x->run.s, x->sums, &share, sizeof share);
-  x->b->all_reduce(x->b, x->world, x->run.s, x->sums, 1, EXEC_F64, EXEC_MAX);
-  x->b->download(x->b, x->run.s, &share, x->sums, sizeof share);
-  return share;
+  return outcome_largest(x, exec_withheld_share(&x->withheld, &now, seconds));
 }
 
 void exec_step(Exec *x, ExecStep *out)

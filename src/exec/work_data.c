@@ -87,49 +87,43 @@ static void each_own(Exec *x, VisitOwn visit, BackendStream *s, void *data)
     }
 }
 
-typedef struct {
-  char *buffer;
-  gsize n; /* elements so far */
-  gboolean back;
-} Packing;
-
-static void pack(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
-{
-  Packing *packing = data;
-  (void)u;
-
-  if (!p->partial)
-    return;
-  char *at = packing->buffer ? packing->buffer + packing->n * x->run.wide_bytes : NULL;
-  if (at)
-    x->b->copy(x->b, s, packing->back ? gradient : at, packing->back ? at : gradient, n * x->run.wide_bytes);
-  packing->n += n;
-}
-
-/* Under sequence parallelism each tensor-parallel rank has seen its own rows only. */
-static void sum_partial(Exec *x, BackendStream *s)
-{
-  Packing packing = { 0 };
-  gsize n;
-
-  each_own(x, pack, s, &packing);
-  n = packing.n;
-  if (n == 0)
-    return;
-  packing = (Packing) { .buffer = memory_alloc(&x->memory, s, PART_BUFFERS, n * x->run.wide_bytes) };
-  each_own(x, pack, s, &packing);
-  x->b->all_reduce(x->b, x->tensor_late, s, packing.buffer, n, exec_wide(x->b->dtype), EXEC_SUM);
-  packing.n = 0;
-  packing.back = TRUE;
-  each_own(x, pack, s, &packing);
-  memory_release(&x->memory, s, packing.buffer);
-}
-
 /* Gradients that lie behind each other. */
 typedef struct {
   char *first;
   gsize n; /* elements */
 } Stretch;
+
+static void note_partial(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
+{
+  (void)x, (void)u, (void)s;
+  if (p->partial)
+    g_array_append_vals(data, &(Stretch) { gradient, n }, 1);
+}
+
+/* Under sequence parallelism each tensor-parallel rank has seen its own rows only. */
+static void sum_partial(Exec *x, BackendStream *s)
+{
+  g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(Stretch));
+  gsize n = 0, wide = x->run.wide_bytes;
+
+  each_own(x, note_partial, s, parts);
+  for (guint i = 0; i < parts->len; i++)
+    n += g_array_index(parts, Stretch, i).n;
+  if (n == 0)
+    return;
+  char *packed = memory_alloc(&x->memory, s, PART_BUFFERS, n * wide);
+  for (int back = 0; back < 2; back++) {
+    char *at = packed;
+    for (guint i = 0; i < parts->len; i++) {
+      const Stretch *part = &g_array_index(parts, Stretch, i);
+      x->b->copy(x->b, s, back ? part->first : at, back ? at : part->first, part->n * wide);
+      at += part->n * wide;
+    }
+    if (!back)
+      x->b->all_reduce(x->b, x->tensor_late, s, packed, n, exec_wide(x->b->dtype), EXEC_SUM);
+  }
+  memory_release(&x->memory, s, packed);
+}
 
 static void sum_stretch(Exec *x, const Stretch *stretch, BackendStream *s)
 {

@@ -195,22 +195,6 @@ static void dealloc(Backend *b, BackendStream *s, void *p, size_t bytes)
   cpu_run(b, s, run_free, &p, sizeof p);
 }
 
-typedef struct { void *to; const void *from; size_t bytes; } Copy;
-
-static void run_copy(Backend *b, void *args)
-{
-  Copy *c = args;
-
-  (void)b;
-  memcpy(c->to, c->from, c->bytes);
-}
-
-static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
-{
-  Copy c = { to, from, bytes };
-  cpu_run(b, s, run_copy, &c, sizeof c);
-}
-
 static void *host_alloc(Backend *b, size_t bytes)
 {
   return alloc(b, NULL, bytes);
@@ -222,11 +206,11 @@ static void host_free(Backend *b, void *p)
   free(p);
 }
 
-typedef struct { ExecRows to, from; size_t bytes, n; } CopyRows;
+typedef struct { ExecRows to, from; size_t bytes, n; } Copy;
 
-static void run_copy_rows(Backend *b, void *args)
+static void run_copy(Backend *b, void *args)
 {
-  CopyRows *c = args;
+  Copy *c = args;
 
   (void)b;
   for (size_t i = 0; i < c->n; i++)
@@ -235,8 +219,19 @@ static void run_copy_rows(Backend *b, void *args)
 
 static void copy_rows(Backend *b, BackendStream *s, ExecRows to, ExecRows from, size_t bytes, size_t n)
 {
-  CopyRows c = { to, from, bytes, n };
-  cpu_run(b, s, run_copy_rows, &c, sizeof c);
+  Copy c = { to, from, bytes, n };
+  cpu_run(b, s, run_copy, &c, sizeof c);
+}
+
+static Copy one_row(void *to, const void *from, size_t bytes)
+{
+  return (Copy) { { to, 0 }, { (void *)from, 0 }, bytes, 1 };
+}
+
+static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  Copy c = one_row(to, from, bytes);
+  cpu_run(b, s, run_copy, &c, sizeof c);
 }
 
 static void run_zero(Backend *b, void *args)
@@ -244,12 +239,12 @@ static void run_zero(Backend *b, void *args)
   Copy *c = args;
 
   (void)b;
-  memset(c->to, 0, c->bytes);
+  memset(c->to.first, 0, c->bytes);
 }
 
 static void zero(Backend *b, BackendStream *s, void *p, size_t bytes)
 {
-  Copy c = { p, NULL, bytes };
+  Copy c = one_row(p, NULL, bytes);
   cpu_run(b, s, run_zero, &c, sizeof c);
 }
 
@@ -273,12 +268,12 @@ static void download(Backend *b, BackendStream *s, void *to, const void *from, s
 static void run_upload(Backend *b, void *args)
 {
   run_copy(b, args);
-  g_free((void *)((Copy *)args)->from);
+  g_free((void *)((Copy *)args)->from.first);
 }
 
 static void upload(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
 {
-  Copy c = { to, s->computes ? from : g_memdup2(from, bytes), bytes };
+  Copy c = one_row(to, s->computes ? from : g_memdup2(from, bytes), bytes);
   cpu_run(b, s, s->computes ? run_copy : run_upload, &c, sizeof c);
 }
 
