@@ -421,7 +421,7 @@ static void check_plan(Suite *s, const Choice *c)
   gboolean moved = moved_exactly(s, &steps[s->steps - 1]);
   double errors[HELD_KINDS];
 
-  held_errors(s->cluster, model, &plan, trace, errors);
+  held_errors(s->cluster, model, &plan, program, trace, errors);
   s->beside[0] += count_beside(trace, program);
   s->beside[1] += count_beside(predicted, program);
   gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program));
