@@ -17,6 +17,22 @@ START_TEST(columns_are_aligned)
 }
 END_TEST
 
+/* Bars of the format divide cells, those of texts do not. */
+START_TEST(several_cells_at_once)
+{
+  g_autoptr(Table) table = table_new("<name|step|<note");
+  table_add(table, "%s|%.1f|", "a|b", 18.25);
+  table_add(table, "t|%d", 12345);
+  table_add(table, "%s", "");
+  table_add(table, "x||z");
+  ck_assert_int_eq(table_rows(table), 3);
+  test_text(table_text(table, 0), "name   step  note\n"
+                                  "a|b    18.2\n"
+                                  "t     12345\n"
+                                  "x            z\n");
+}
+END_TEST
+
 START_TEST(indent_and_short_last_row)
 {
   g_autoptr(Table) table = table_new("<a|b|<c");
@@ -67,5 +83,5 @@ START_TEST(broken_utf8_is_replaced)
 }
 END_TEST
 
-TEST_MAIN("table", columns_are_aligned, indent_and_short_last_row, utf8_counts_columns_not_bytes,
+TEST_MAIN("table", columns_are_aligned, several_cells_at_once, indent_and_short_last_row, utf8_counts_columns_not_bytes,
           no_titles_no_title_line, no_rows, broken_utf8_is_replaced)

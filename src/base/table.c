@@ -4,7 +4,7 @@
 
 enum { GAP = 2 };
 
-#define CELL_END "\xff" /* in no text */
+#define CELL_END "\x1f" /* ASCII's unit separator */
 
 struct Table {
   int columns;
@@ -43,9 +43,12 @@ void table_add(Table *table, const char *format, ...)
   va_start(args, format);
   g_autofree char *text = g_strdup_vprintf(marked, args);
   va_end(args);
-  g_auto(GStrv) cells = g_strsplit(text, CELL_END, -1);
-  for (int i = 0; i == 0 || cells[i]; i++)
-    table_take(table, g_strdup(cells[i] ? cells[i] : ""));
+  int n = 1;
+  for (const char *c = marked; *c; c++)
+    n += *c == *CELL_END;
+  g_auto(GStrv) cells = g_strsplit(text, CELL_END, n);
+  for (int i = 0; i < n; i++)
+    table_take(table, g_strdup(*text ? cells[i] : ""));
 }
 
 void table_take(Table *table, char *cell)

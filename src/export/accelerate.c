@@ -1,7 +1,6 @@
 /* Hugging Face accelerate: its launch configuration. Megatron-LM is the back
  * end where there are stages or whole weights, FSDP2 where weights are sharded. */
 #include "export/target.h"
-#include "plan/plan.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {0}};
 
@@ -180,10 +179,8 @@ static void note_optimizer(Export *e)
  * iterator ends too early (Accelerator._prepare_megatron_lm): sequences stay whole. */
 static void take_whole_sequences(Export *e)
 {
-  Plan whole = *e->plan;
-
-  plan_keep_sequences_whole(&whole);
-  export_take_less(e, &whole, "its loader hands out micro-batches as if these were copies");
+  export_take_less(e, plan_without(e->plan, WITHOUT_CONTEXT),
+                   "its loader hands out micro-batches as if these were copies");
 }
 
 static gboolean render(Export *e, GString *text, GError **error)

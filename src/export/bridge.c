@@ -1,6 +1,5 @@
 /* Megatron-Bridge: overrides merged into the recipe of the model. */
 #include "export/target.h"
-#include "plan/plan.h"
 
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
@@ -312,11 +311,9 @@ static void put_precision(Export *e, GString *text)
 static void take_muon(Export *e)
 {
   const StateLayout *s = &e->layout.states[0];
-  Plan plan = *e->plan;
 
-  plan.overlap.parameters = FALSE;
   if (s->optimizer.name == OPTIMIZER_MUON && e->layout.has_replicas && s->gathers_ahead)
-    export_take_less(e, &plan, "its muon gathers nothing ahead");
+    export_take_less(e, plan_without(e->plan, WITHOUT_EARLY_PARAMETERS), "its muon gathers nothing ahead");
 }
 
 static gboolean render(Export *e, GString *text, GError **error)

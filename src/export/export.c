@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "plan/describe.h"
-#include "plan/plan.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -337,15 +336,14 @@ static void set_plan(Export *e, const Plan *plan)
   e->layout = layout_of(plan);
 }
 
-void export_take_plan(Export *e, const Plan *plan)
+void export_take_plan(Export *e, Plan *plan)
 {
-  g_autofree Plan *before = e->taken;
-
-  e->taken = g_memdup2(plan, sizeof *plan);
-  set_plan(e, e->taken);
+  set_plan(e, plan);
+  g_free(e->taken);
+  e->taken = plan;
 }
 
-void export_take_less(Export *e, const Plan *plan, const char *reason)
+void export_take_less(Export *e, Plan *plan, const char *reason)
 {
   const PlanListener losses = export_listener(e);
 
@@ -375,20 +373,18 @@ static void lose_adapter(Export *e)
 {
   const Adapter *a = &e->layout.passes.adapter;
   g_autofree char *text = adapter_text(a);
-  Plan whole = *e->plan;
 
   if (!adapter_freezes(a) || e->exporter->adapters)
     return;
   export_lose(e, "adapter: %s: not in %s, left out", text, e->exporter->target);
-  whole.adapter = (Adapter) { 0 };
-  export_take_plan(e, &whole);
+  export_take_plan(e, plan_without(e->plan, WITHOUT_ADAPTER));
 }
 
 /* Has the export write the nearest plan that its tool runs. */
 static gboolean to_target(Export *e, GError **error)
 {
   const PlanListener losses = export_listener(e);
-  g_autofree Plan *nearest = plan_nearest(e->plan, e->model, e->cluster, e->own, &losses, error);
+  Plan *nearest = plan_nearest(e->plan, e->model, e->cluster, e->own, &losses, error);
 
   if (nearest)
     export_take_plan(e, nearest);

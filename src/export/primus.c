@@ -2,7 +2,6 @@
  * reach it as YAML has them, never parsed; what its Megatron-LM (core 0.16, third_party at d3528a2) does not know is
  * left out without a word (MegatronArgBuilder). */
 #include "export/target.h"
-#include "plan/plan.h"
 
 #include "base/error.h"
 
@@ -144,20 +143,15 @@ static void launch(Export *e, const char *file, GString *line)
 static void take_older_core(Export *e)
 {
   const StateLayout *s = &e->layout.states[0];
-  Plan plan = *e->plan;
 
-  if (e->layout.passes.graph == GRAPH_FULL) {
-    plan.graph = GRAPH_NONE;
-    export_take_less(e, &plan, "its Megatron-LM does not see a whole step in words of a file");
-  }
-  if (s->gathers_narrow && s->formats.products == PRODUCTS_FP4) {
-    plan.param_gather = GATHER_WIDE;
-    export_take_less(e, &plan, "its distributed optimizer writes no weights in 4 bits");
-  }
-  if (s->optimizer.name == OPTIMIZER_MUON && s->zero == 0 && s->overlap_gradients) {
-    plan.overlap.gradients = FALSE;
-    export_take_less(e, &plan, "its muon overlaps nothing without ZeRO");
-  }
+  if (e->layout.passes.graph == GRAPH_FULL)
+    export_take_less(e, plan_without(e->plan, WITHOUT_GRAPH),
+                     "its Megatron-LM does not see a whole step in words of a file");
+  if (s->gathers_narrow && s->formats.products == PRODUCTS_FP4)
+    export_take_less(e, plan_without(e->plan, WITHOUT_NARROW_GATHERS),
+                     "its distributed optimizer writes no weights in 4 bits");
+  if (s->optimizer.name == OPTIMIZER_MUON && s->zero == 0 && s->overlap_gradients)
+    export_take_less(e, plan_without(e->plan, WITHOUT_EARLY_GRADIENTS), "its muon overlaps nothing without ZeRO");
 }
 
 static void add_notes(Export *e)

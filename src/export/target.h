@@ -48,11 +48,11 @@ int export_chunk_blocks(const Export *e, const ScheduleName *row);
  * predicts further tokens; newly allocated. */
 char *export_stages(const Export *e);
 
-/* Has the export write another plan, of which it takes a copy. */
-void export_take_plan(Export *e, const Plan *plan);
+/* Has the export write another plan, which it takes. */
+void export_take_plan(Export *e, Plan *plan);
 
 /* The same, and what it changes is lost for that reason. */
-void export_take_less(Export *e, const Plan *plan, const char *reason);
+void export_take_less(Export *e, Plan *plan, const char *reason);
 
 /* Hears of keys as losses. */
 PlanListener export_listener(Export *e);

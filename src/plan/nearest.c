@@ -155,11 +155,33 @@ static void whole_sequences(Plan *p)
   p->cp = 1;
 }
 
-void plan_keep_sequences_whole(Plan *p)
+Plan *plan_without(const Plan *plan, PlanWithout what)
 {
-  whole_sequences(p);
-  if (p->global_batch % (p->dp * p->micro_batch) != 0)
-    p->global_batch = p->dp * p->micro_batch * MAX(1, plan_micro_batches(p));
+  Plan *p = g_memdup2(plan, sizeof *plan);
+
+  switch (what) {
+  case WITHOUT_CONTEXT:
+    whole_sequences(p);
+    if (p->global_batch % (p->dp * p->micro_batch) != 0)
+      p->global_batch = p->dp * p->micro_batch * MAX(1, plan_micro_batches(p));
+    break;
+  case WITHOUT_ADAPTER:
+    p->adapter = (Adapter) { 0 };
+    break;
+  case WITHOUT_GRAPH:
+    p->graph = GRAPH_NONE;
+    break;
+  case WITHOUT_NARROW_GATHERS:
+    p->param_gather = GATHER_WIDE;
+    break;
+  case WITHOUT_EARLY_GRADIENTS:
+    p->overlap.gradients = FALSE;
+    break;
+  case WITHOUT_EARLY_PARAMETERS:
+    p->overlap.parameters = FALSE;
+    break;
+  }
+  return p;
 }
 
 /* Another exchange; where there is none, sequences stay whole. */

@@ -32,9 +32,19 @@ typedef struct {
 Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *own,
                    const PlanListener *listener, GError **error);
 
-/* Gives each of its context-parallel ranks sequences of their own, of more of which a step then consists where they do
- * not divide it. */
-void plan_keep_sequences_whole(Plan *plan);
+/* What a tool may have none of. */
+typedef enum {
+  WITHOUT_CONTEXT,          /* each context-parallel rank has sequences of its own, of more of which a step then consists
+                               where they do not divide it */
+  WITHOUT_ADAPTER,          /* all weights are trained */
+  WITHOUT_GRAPH,            /* kernels are not recorded */
+  WITHOUT_NARROW_GATHERS,   /* weights are gathered in 16 bits */
+  WITHOUT_EARLY_GRADIENTS,  /* they are summed behind the passes, */
+  WITHOUT_EARLY_PARAMETERS, /* and weights gathered before them */
+} PlanWithout;
+
+/* The same plan without it; g_free it. */
+Plan *plan_without(const Plan *plan, PlanWithout what);
 
 /* Tells each key in which two plans differ. */
 void plan_compare(const Plan *before, const Plan *after, const char *reason, const PlanListener *listener);
