@@ -81,4 +81,26 @@ START_TEST(again_and_again)
 }
 END_TEST
 
-TEST_MAIN("collective_ports", parts_of_the_time, bytes_by_the_book, again_and_again)
+/* One behind another asks of links what both ask; beside nothing each stays what it is. */
+START_TEST(one_behind_another)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 64);
+  const CollectiveCost none = cost_of(cluster, COLLECTIVE_ALL_GATHER, 1e8, (Group) { 1, 1 });
+
+  for (gsize g = 0; g < G_N_ELEMENTS(groups); g++) {
+    CollectiveCost first = cost_of(cluster, COLLECTIVE_ALL_GATHER, 1e8, groups[g]);
+    CollectiveCost other = cost_of(cluster, COLLECTIVE_ALL_TO_ALL, 3e7, groups[0]), both = collective_and(first, other);
+    ck_assert_double_eq_tol(both.seconds, first.seconds + other.seconds, 1e-12);
+    ck_assert_double_eq_tol(both.use.transfer_s, first.use.transfer_s + other.use.transfer_s, 1e-12);
+    ck_assert_double_eq_tol(both.runner_up_s, first.runner_up ? first.runner_up_s + other.seconds : 0, 1e-12);
+    ck_assert_str_eq(both.algorithm, first.algorithm);
+    for (int t = 0; t < TIER_MAX; t++)
+      ck_assert_double_eq_tol(both.use.port_s[t], first.use.port_s[t] + other.use.port_s[t], 1e-12);
+    ck_assert_double_eq(collective_and(first, none).use.transfer_s, first.use.transfer_s);
+    ck_assert_str_eq(collective_and(none, first).algorithm, first.algorithm);
+    ck_assert_double_eq(collective_and(none, first).use.transfer_s, first.use.transfer_s);
+  }
+}
+END_TEST
+
+TEST_MAIN("collective_ports", parts_of_the_time, bytes_by_the_book, again_and_again, one_behind_another)
