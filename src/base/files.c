@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/sort.h"
 
 #define FILES_READ_MOST ((gsize)4 << 30)
 
@@ -109,18 +110,13 @@ static void list_names(const char *directory, GPtrArray *names)
       g_ptr_array_add(names, g_strndup(name, strlen(name) - strlen(".json")));
 }
 
-static int compare_names(gconstpointer a, gconstpointer b)
-{
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 char **files_names(const char *below)
 {
   g_autofree char *directory = files_data_path(below);
   GPtrArray *names = g_ptr_array_new();
 
   list_names(directory, names);
-  g_ptr_array_sort(names, compare_names);
+  g_ptr_array_sort(names, sort_texts);
   g_ptr_array_add(names, NULL);
   return (char **)g_ptr_array_free(names, FALSE);
 }
@@ -133,7 +129,7 @@ static char *suggestion(const char *name, const char *folder, const char *const 
   list_names(".", names);
   for (int i = 0; also && also[i]; i++)
     g_ptr_array_add(names, g_strdup(also[i]));
-  g_ptr_array_sort(names, compare_names);
+  g_ptr_array_sort(names, sort_texts);
   g_ptr_array_add(names, NULL);
   gboolean suffixed = g_str_has_suffix(name, ".json");
   g_autofree char *stem = g_strndup(name, strlen(name) - (suffixed ? strlen(".json") : 0));

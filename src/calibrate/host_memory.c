@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/sort.h"
 #include "base/units.h"
 #include "calibrate/calibrate.h"
 
@@ -24,15 +25,9 @@ static double now_s(void)
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double median(double *values, int n)
 {
-  qsort(values, (gsize)n, sizeof *values, compare_doubles);
+  qsort(values, (gsize)n, sizeof *values, sort_reals);
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 

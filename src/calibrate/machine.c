@@ -12,8 +12,7 @@ typedef struct {
   int nodes, node_ranks;
 } Shape;
 
-static void machine_error(const LinkPoint *point, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
-
+G_GNUC_PRINTF(3, 4)
 static void machine_error(const LinkPoint *point, GError **error, const char *format, ...)
 {
   va_list args;
@@ -24,23 +23,6 @@ static void machine_error(const LinkPoint *point, GError **error, const char *fo
 }
 
 /* ---- the rate of a link, from the servers that have it ---- */
-
-static int compare_names(gconstpointer a, gconstpointer b)
-{
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static GPtrArray *server_names(void)
-{
-  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *folder = files_data_path("hardware/servers");
-  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
-  for (const char *file; dir && (file = g_dir_read_name(dir));)
-    if (g_str_has_suffix(file, ".json"))
-      g_ptr_array_add(names, g_strndup(file, strlen(file) - strlen(".json")));
-  g_ptr_array_sort(names, compare_names);
-  return names;
-}
 
 static Cluster *one_server(const char *server, GError **error)
 {
@@ -63,11 +45,11 @@ static const Tier *tier_of(const Cluster *cluster, const Link *link)
  * node sends at its port's rate. */
 static gboolean find_rate(Machine *machine, GError **error)
 {
-  g_autoptr(GPtrArray) names = server_names();
+  g_auto(GStrv) names = files_names("hardware/servers");
   const Link *link = &machine->link;
   gboolean agree = TRUE;
-  for (guint i = 0; i < names->len; i++) {
-    g_autoptr(Cluster) cluster = one_server(g_ptr_array_index(names, i), error);
+  for (int i = 0; names[i]; i++) {
+    g_autoptr(Cluster) cluster = one_server(names[i], error);
     if (!cluster)
       return FALSE;
     const Tier *tier = tier_of(cluster, link);

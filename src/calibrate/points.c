@@ -3,6 +3,7 @@
 #include "base/csv.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "hardware/collective.h"
 
 #include <math.h>
@@ -249,12 +250,6 @@ void points_merge(GArray *points, const GArray *more)
   }
 }
 
-static int compare(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The median's bounds are the order statistics n/2 -+ 0.98 sqrt(n), from the normal
  * form of the binomial (Conover, Practical Nonparametric Statistics, 3.2). */
 void point_set(MachinePoint *point, double *samples, int n)
@@ -262,7 +257,7 @@ void point_set(MachinePoint *point, double *samples, int n)
   int reach = (int)ceil(0.98 * sqrt(n));
 
   g_assert(n > 0);
-  qsort(samples, n, sizeof *samples, compare);
+  qsort(samples, n, sizeof *samples, sort_reals);
   point->rounds = n;
   point->seconds = (samples[(n - 1) / 2] + samples[n / 2]) / 2;
   point->low_s = samples[MAX(0, n / 2 - reach)];

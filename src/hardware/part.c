@@ -168,22 +168,11 @@ gboolean part_missing(const PartSource *source, const char *key, GError **error,
 
 /* ---- files ---- */
 
-static gint compare_names(gconstpointer a, gconstpointer b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* ", did you mean ..." or "" for a name that no file of the folder has. */
-static char *hint_file(const char *folder, const char *name)
+static char *hint_file(const char *below, const char *name)
 {
-  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
-  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
-  for (const char *file; dir && (file = g_dir_read_name(dir));)
-    if (g_str_has_suffix(file, ".json"))
-      g_ptr_array_add(names, g_strndup(file, strlen(file) - strlen(".json")));
-  g_ptr_array_sort(names, compare_names);
-  g_ptr_array_add(names, NULL);
-  g_autofree char *hint = names_hint((const char *const *)names->pdata, name);
+  g_auto(GStrv) names = files_names(below);
+  g_autofree char *hint = names_hint((const char *const *)names, name);
   return g_strconcat(hint ? ", " : "", hint, NULL);
 }
 
@@ -205,7 +194,7 @@ static char *find_bare(const PartKind *kind, const char *name, GError **error)
   g_autofree char *file = g_strdup_printf("%s/%s%s", folder, name, has_suffix ? "" : ".json");
   if (g_file_test(file, G_FILE_TEST_EXISTS))
     return g_steal_pointer(&file);
-  g_autofree char *hint = hint_file(folder, name);
+  g_autofree char *hint = hint_file(below, name);
   input_error(error, "\"%s\": expected the name of a %s, a file in %s%s", name, kind->what, folder, hint);
   return NULL;
 }

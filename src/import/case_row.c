@@ -1,6 +1,7 @@
 #include "import/case_row.h"
 
 #include "base/csv.h"
+#include "base/sort.h"
 
 #include <string.h>
 
@@ -20,11 +21,6 @@ static gboolean is_needed(const char *column, gboolean file)
   return g_strv_contains(needed, column) || (!file && g_strv_contains(architecture, column));
 }
 
-static int by_name(gconstpointer a, gconstpointer b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* char *, owned by others. */
 static GPtrArray *columns_of(GHashTable *cells)
 {
@@ -38,7 +34,7 @@ static GPtrArray *columns_of(GHashTable *cells)
   while (g_hash_table_iter_next(&iter, &column, NULL))
     if (!g_strv_contains(case_row_columns, column))
       g_ptr_array_add(further, column);
-  g_ptr_array_sort(further, by_name);
+  g_ptr_array_sort(further, sort_texts);
   g_ptr_array_extend_and_steal(all, further);
   return all;
 }
@@ -72,14 +68,8 @@ void case_row_set(GHashTable *cells, const char *column, const char *format, ...
   va_end(args);
 }
 
-static int compare(gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 double case_row_median(GArray *values)
 {
-  g_array_sort(values, compare);
+  g_array_sort(values, sort_reals);
   return (g_array_index(values, double, (values->len - 1) / 2) + g_array_index(values, double, values->len / 2)) / 2;
 }

@@ -1,5 +1,7 @@
 #include "plan/split.h"
 
+#include "base/sort.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -295,12 +297,6 @@ static void read_table(const Table *t, LayerSplit *out)
   out->stages = p->stages;
 }
 
-static int by_value(gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The times above `from` and up to `to` that some stage can take, in order. */
 static GArray *limits_between(const SplitProblem *p, double from, double to)
 {
@@ -315,7 +311,7 @@ static GArray *limits_between(const SplitProblem *p, double from, double to)
         if (s > from)
           g_array_append_val(limits, s);
       }
-  g_array_sort(limits, by_value);
+  g_array_sort(limits, sort_reals);
   return limits;
 }
 

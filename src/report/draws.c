@@ -1,15 +1,10 @@
 #include "report/draws.h"
 
+#include "base/sort.h"
 #include "base/units.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static int rising(gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 static double percentile(const double *sorted, int n, double share)
 {
@@ -21,7 +16,7 @@ Draws draws_of(double *seconds, int n)
   Draws d = { .count = n };
   double squares = 0;
 
-  qsort(seconds, n, sizeof *seconds, rising);
+  qsort(seconds, n, sizeof *seconds, sort_reals);
   for (int i = 0; i < n; i++)
     d.mean_s += seconds[i] / n;
   for (int i = 0; i < n; i++)

@@ -1,6 +1,7 @@
 /* A trace as a section of a page: what ran as few kinds of bars, and each lane as numbers that refer to them. */
 #include "report/page_sections.h"
 
+#include "base/sort.h"
 #include "report/timeline_panel.h"
 
 #include <math.h>
@@ -160,12 +161,6 @@ static void put_row(Timeline *t, int row)
   json_close(w, '}');
 }
 
-static int by_start(gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Up to when so few tasks of the rows start that a page holds them. */
 static double shown_s(const Trace *trace, const int *rows, int n)
 {
@@ -181,7 +176,7 @@ static double shown_s(const Trace *trace, const int *rows, int n)
   }
   if (starts->len <= SPANS_MAX)
     return trace->end_s;
-  g_array_sort(starts, by_start);
+  g_array_sort(starts, sort_reals);
   return g_array_index(starts, double, SPANS_MAX);
 }
 

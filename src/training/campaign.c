@@ -1,5 +1,7 @@
 #include "training/campaign.h"
 
+#include "base/sort.h"
+
 #include <gsl/gsl_randist.h>
 #include <gsl/gsl_rng.h>
 #include <math.h>
@@ -130,16 +132,10 @@ gboolean campaign_draw(const Campaign *c, int run, CampaignRun *out)
   return ended;
 }
 
-static int rising(gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* What eight of ten of n values have; sorts them. */
 static void middle_of(double *values, int n, double *low, double *high)
 {
-  qsort(values, n, sizeof *values, rising);
+  qsort(values, n, sizeof *values, sort_reals);
   *low = values[(int)(EACH_END * (n - 1))];
   *high = values[(int)ceil((1 - EACH_END) * (n - 1))];
 }

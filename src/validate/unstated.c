@@ -46,36 +46,16 @@ static Name read_name(const char *text)
   return (Name) { strlen(text), MONTHS_UNKNOWN, "" };
 }
 
-static gint by_name(gconstpointer a, gconstpointer b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Names of the files in plans/frameworks/, sorted. */
-static GPtrArray *list_generations(void)
-{
-  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *folder = files_data_path("plans/frameworks");
-  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
-  const char *file;
-
-  while (dir && (file = g_dir_read_name(dir)))
-    if (g_str_has_suffix(file, ".json"))
-      g_ptr_array_add(names, g_strndup(file, strlen(file) - strlen(".json")));
-  g_ptr_array_sort(names, by_name);
-  return names;
-}
-
 /* Of the files of a family that nearest in time, the same variant before others. NULL = it has no files. */
-static const char *nearest(const GPtrArray *names, const char *family, const char *generation)
+static const char *nearest(char *const *names, const char *family, const char *generation)
 {
   gsize length = read_name(family).length;
   Name wanted = read_name(generation);
   int least = G_MAXINT;
   const char *found = NULL;
 
-  for (guint i = 0; length > 0 && i < names->len; i++) {
-    const char *text = g_ptr_array_index(names, i);
+  for (int i = 0; length > 0 && names[i]; i++) {
+    const char *text = names[i];
     Name name = read_name(text);
     int apart = ABS(name.months - wanted.months) + (g_str_equal(name.variant, wanted.variant) ? 0 : 1000 * 12);
     if (name.length != length || strncmp(text, family, length) != 0 || apart >= least)
@@ -87,7 +67,7 @@ static const char *nearest(const GPtrArray *names, const char *family, const cha
 }
 
 /* What the file names for generations that have none. */
-static const char *instead(const GPtrArray *names, const char *found, const char *generation)
+static const char *instead(char *const *names, const char *found, const char *generation)
 {
   Habits habits;
   gboolean read = habits_read(found, &habits, NULL);
@@ -111,7 +91,7 @@ static char *find_generation(const char *generation, const char *framework, cons
 {
   const char *families[] = { generation, framework, FRAMEWORK_USUAL };
   g_autofree char *software = noted_software(note);
-  g_autoptr(GPtrArray) names = list_generations();
+  g_auto(GStrv) names = files_names("plans/frameworks");
   const char *found = software ? nearest(names, software, generation) : NULL;
 
   if (!found && *generation && framework_exists(generation))

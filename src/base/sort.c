@@ -1,0 +1,14 @@
+#include "base/sort.h"
+
+#include <string.h>
+
+int sort_reals(gconstpointer a, gconstpointer b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+int sort_texts(gconstpointer a, gconstpointer b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}

@@ -1,0 +1,10 @@
+/* How values stand in order, for sorting arrays of them. */
+#ifndef TDP_BASE_SORT_H
+#define TDP_BASE_SORT_H
+
+#include <glib.h>
+
+int sort_reals(gconstpointer a, gconstpointer b); /* double */
+int sort_texts(gconstpointer a, gconstpointer b); /* char *, by bytes */
+
+#endif
