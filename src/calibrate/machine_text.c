@@ -15,8 +15,7 @@ static void put(JsonWriter *w, const char *key, double value)
   json_put_real(w, key, g_ascii_strtod(g_ascii_formatd(digits, sizeof digits, "%.4g", value), NULL));
 }
 
-static void put_source(const MachineFit *fit, JsonWriter *w, const char *format, ...) G_GNUC_PRINTF(3, 4);
-
+G_GNUC_PRINTF(3, 4)
 static void put_source(const MachineFit *fit, JsonWriter *w, const char *format, ...)
 {
   va_list args;

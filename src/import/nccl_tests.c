@@ -55,8 +55,7 @@ typedef struct {
   GPtrArray *hosts;      /* char *, the same */
 } Parser;
 
-static gboolean fail(const Parser *p, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
-
+G_GNUC_PRINTF(3, 4)
 static gboolean fail(const Parser *p, GError **error, const char *format, ...)
 {
   va_list args;

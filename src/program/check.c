@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-static gboolean wrong(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
+G_GNUC_PRINTF(2, 3)
 static gboolean wrong(GError **error, const char *format, ...)
 {
   va_list args;
@@ -12,11 +11,6 @@ static gboolean wrong(GError **error, const char *format, ...)
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
   return runtime_error(error, "program: %s", message);
-}
-
-static const Task *task_at(const Program *p, int i)
-{
-  return &g_array_index(p->tasks, Task, i);
 }
 
 /* Every lane runs to its end when each task waits for its dependencies and its lane. */
@@ -31,7 +25,7 @@ static gboolean check_runs(const Program *p, GError **error)
 static gboolean check_edges(const Program *p, GError **error)
 {
   for (guint i = 0; i < p->tasks->len; i++) {
-    const Task *t = task_at(p, i);
+    const Task *t = program_task(p, i);
     for (int d = 0; d < t->n_deps; d++) {
       int dep = p->deps[t->first_dep + d];
       if (dep < 0 || dep >= (int)p->tasks->len || dep == (int)i)
@@ -47,8 +41,8 @@ static gboolean check_memory(const Program *p, GError **error)
   for (int row = 0; row < p->n_rows; row++) {
     double activations = 0, buffers = 0, taken = 1;
     for (guint i = 0; i < p->tasks->len; i++) {
-      const Segment *s = &g_array_index(p->segments, Segment, task_at(p, i)->segment);
-      if (task_at(p, i)->row != row)
+      const Segment *s = &g_array_index(p->segments, Segment, program_task(p, i)->segment);
+      if (program_task(p, i)->row != row)
         continue;
       activations += s->activation_bytes;
       buffers += s->alloc_bytes - s->free_bytes;
@@ -66,14 +60,14 @@ static gboolean check_sends(const Program *p, GError **error)
   g_autofree int *receivers = g_new0(int, p->tasks->len + 1);
 
   for (guint i = 0; i < p->tasks->len; i++)
-    for (int d = 0; d < task_at(p, i)->n_deps; d++) {
-      int dep = p->deps[task_at(p, i)->first_dep + d];
-      if (task_at(p, dep)->kind == TASK_SEND && task_at(p, dep)->row != task_at(p, i)->row)
+    for (int d = 0; d < program_task(p, i)->n_deps; d++) {
+      int dep = p->deps[program_task(p, i)->first_dep + d];
+      if (program_task(p, dep)->kind == TASK_SEND && program_task(p, dep)->row != program_task(p, i)->row)
         receivers[dep]++;
     }
   for (guint i = 0; i < p->tasks->len; i++)
-    if (task_at(p, i)->kind == TASK_SEND && receivers[i] != 1)
-      return wrong(error, "send %u of row %d has %d receivers", i, task_at(p, i)->row, receivers[i]);
+    if (program_task(p, i)->kind == TASK_SEND && receivers[i] != 1)
+      return wrong(error, "send %u of row %d has %d receivers", i, program_task(p, i)->row, receivers[i]);
   return TRUE;
 }
 
@@ -92,7 +86,7 @@ static int *counted_at(const Counted *c, int row, int chunk, int micro, int pass
 static void count_passes(const Counted *c)
 {
   for (guint i = 0; i < c->program->tasks->len; i++) {
-    const Task *t = task_at(c->program, i);
+    const Task *t = program_task(c->program, i);
     if (t->kind == TASK_PASS)
       *counted_at(c, t->row, t->chunk, t->micro, t->pass) +=
           g_array_index(c->program->segments, Segment, t->segment).n_layers;
@@ -158,7 +152,7 @@ static gboolean check_copies(const Program *p, GError **error)
   for (int row = 0; row < p->n_rows; row++) {
     int sums = 0;
     for (guint i = 0; i < p->tasks->len; i++)
-      sums += task_at(p, i)->kind == TASK_COPIES && task_at(p, i)->row == row;
+      sums += program_task(p, i)->kind == TASK_COPIES && program_task(p, i)->row == row;
     if (sums != expected)
       return wrong(error, "row %d sums the gradients of weight copies %d times, not %d", row, sums, expected);
   }

@@ -223,6 +223,16 @@ typedef struct {
   double step_s;        /* fixed time added to the step */
 } Program;
 
+static inline const Task *program_task(const Program *p, int task)
+{
+  return &g_array_index(p->tasks, Task, task);
+}
+
+static inline const Segment *program_segment(const Program *p, const Task *task)
+{
+  return &g_array_index(p->segments, Segment, task->segment);
+}
+
 /* The program of a layout whose prices these are. */
 Program *program_new(const Model *model, const Layout *layout, const Cluster *cluster, const PriceTable *prices);
 void program_free(Program *program);

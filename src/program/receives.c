@@ -1,11 +1,6 @@
 /* Who receives each send, and when tdp-run posts that. */
 #include "program/program.h"
 
-static const Task *task_at(const Program *p, int task)
-{
-  return &g_array_index(p->tasks, Task, task);
-}
-
 int *program_receivers(const Program *p)
 {
   int *receiver = g_new(int, MAX(p->tasks->len, 1));
@@ -13,9 +8,9 @@ int *program_receivers(const Program *p)
   for (guint i = 0; i < p->tasks->len; i++)
     receiver[i] = -1;
   for (guint i = 0; i < p->tasks->len; i++) {
-    const Task *t = task_at(p, i);
+    const Task *t = program_task(p, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
-      const Task *dep = task_at(p, p->deps[d]);
+      const Task *dep = program_task(p, p->deps[d]);
       if (dep->kind == TASK_SEND && dep->row != t->row)
         receiver[p->deps[d]] = i;
     }
@@ -31,7 +26,7 @@ static int *ends_of(const Program *p)
   int placed = program_order(p, NULL, order);
 
   for (int i = 0; i < placed; i++) {
-    const Task *t = task_at(p, order[i]);
+    const Task *t = program_task(p, order[i]);
     int *lane = &lane_end[t->row * LANE_COUNT + t->lane], start = *lane;
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++)
       start = MAX(start, end[p->deps[d]]);
@@ -51,7 +46,7 @@ static GArray **sends_by_pair(const Program *p, const int *receiver)
       int send = p->lane_tasks[i];
       if (receiver[send] < 0)
         continue;
-      GArray **pair = &sends[from * p->n_rows + task_at(p, receiver[send])->row];
+      GArray **pair = &sends[from * p->n_rows + program_task(p, receiver[send])->row];
       if (!*pair)
         *pair = g_array_new(FALSE, FALSE, sizeof(int));
       g_array_append_val(*pair, send);

@@ -6,11 +6,6 @@ static Segment *segment_of(const Program *p, const Task *t)
   return &g_array_index(p->segments, Segment, t->segment);
 }
 
-static const Task *task_at(const Program *p, guint i)
-{
-  return &g_array_index(p->tasks, Task, i);
-}
-
 static gboolean is_timed(const Task *t)
 {
   return t->kind == TASK_PASS && (t->pass == PASS_FORWARD || t->pass == PASS_BACKWARD || t->pass == PASS_INPUT ||
@@ -30,10 +25,10 @@ void program_time_passes(Program *p, const double *forward_s, const double *back
   g_autofree gboolean *done = g_new0(gboolean, p->segments->len);
 
   for (guint i = 0; i < p->tasks->len; i++)
-    if (is_timed(task_at(p, i)))
-      priced[direction_of(p, task_at(p, i))] += segment_of(p, task_at(p, i))->seconds / p->shape.micro;
+    if (is_timed(program_task(p, i)))
+      priced[direction_of(p, program_task(p, i))] += segment_of(p, program_task(p, i))->seconds / p->shape.micro;
   for (guint i = 0; i < p->tasks->len; i++) {
-    const Task *t = task_at(p, i);
+    const Task *t = program_task(p, i);
     if (!is_timed(t) || done[t->segment])
       continue;
     int at = direction_of(p, t);

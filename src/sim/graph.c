@@ -1,10 +1,5 @@
 #include "sim/graph.h"
 
-static const Task *task_at(const Program *p, int task)
-{
-  return &g_array_index(p->tasks, Task, task);
-}
-
 /* Sends of a pair of rows in one direction. */
 typedef struct {
   int sent, last; /* how many; the last of them */
@@ -21,11 +16,11 @@ int *sim_receive_windows(const Program *p, int receive_buffers)
   g_autofree Pair *pairs = g_new0(Pair, 2 * p->n_rows * p->n_rows);
   for (int i = 0; i < (int)p->tasks->len; i++) {
     int task = p->lane_tasks[i];
-    const Task *t = task_at(p, task);
+    const Task *t = program_task(p, task);
     waits[task] = -1;
     if (t->kind != TASK_SEND || receiver[task] < 0)
       continue;
-    Pair *pair = &pairs[(t->row * p->n_rows + task_at(p, receiver[task])->row) * 2 + (t->pass != PASS_FORWARD)];
+    Pair *pair = &pairs[(t->row * p->n_rows + program_task(p, receiver[task])->row) * 2 + (t->pass != PASS_FORWARD)];
     *(pair->sent > 0 ? &next[pair->last] : &pair->held) = task;
     pair->last = task;
     if (++pair->sent > receive_buffers) {

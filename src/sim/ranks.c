@@ -34,11 +34,6 @@ typedef struct {
   double *noisy;            /* by replica */
 } Ranks;
 
-static const Task *task_at(const Ranks *r, int task)
-{
-  return &g_array_index(r->program->tasks, Task, task);
-}
-
 static int take_slot(Ranks *r)
 {
   if (r->free_slots->len == 0)
@@ -88,7 +83,7 @@ static void find_dying(Ranks *r)
 
   for (int i = 0; i < n; i++) {
     int task = r->order[i];
-    const Task *t = task_at(r, task);
+    const Task *t = program_task(r->program, task);
     const OverlapPass *pass = r->pass[task];
     last[task] = i;
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++)
@@ -155,7 +150,7 @@ static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, con
     cursor[rank] = i;
     for (; i <= pass->last; i++) {
       int task = beside_task(r, i);
-      const Segment *s = &g_array_index(r->program->segments, Segment, task_at(r, task)->segment);
+      const Segment *s = &g_array_index(r->program->segments, Segment, program_task(r->program, task)->segment);
       double start = r->slots[(gsize)r->start_slot[task] * r->times.replicas + rank];
       if (overlap_meet(&since, &left, start, ends_of(r, task)[rank], s->slowdown))
         break;
@@ -168,7 +163,7 @@ static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, con
 /* Sums of each rank, and the span of the one that is kept. */
 static void record(Ranks *r, int task, const double *end)
 {
-  const Task *t = task_at(r, task);
+  const Task *t = program_task(r->program, task);
   int n = r->times.replicas;
   double *pass_s = r->run->pass_s + (gsize)t->row * n, *finish_s = r->run->finish_s + (gsize)t->row * n;
 
@@ -185,7 +180,7 @@ static void record(Ranks *r, int task, const double *end)
 /* When all that a task waits for has ended. */
 static void find_ready(Ranks *r, int task)
 {
-  const Task *t = task_at(r, task);
+  const Task *t = program_task(r->program, task);
   int n = r->times.replicas;
   const double *last = r->previous[task] >= 0 ? ends_of(r, r->previous[task]) : memset(r->ready, 0, n * sizeof *last);
 
@@ -231,7 +226,7 @@ static const double *drawn(Ranks *r, const Task *task, const Segment *s, const d
 
 static void run_task(Ranks *r, int task)
 {
-  const Task *t = task_at(r, task);
+  const Task *t = program_task(r->program, task);
   const Segment *segment = &g_array_index(r->program->segments, Segment, t->segment);
   const double *own = rank_times_of(&r->times, task);
   double *end = ends_of(r, task);
