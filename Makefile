@@ -27,7 +27,7 @@ PACKAGES := glib-2.0 libcjson gsl
 override CPPFLAGS += -Isrc -D_GNU_SOURCE -DGLIB_VERSION_MIN_REQUIRED=GLIB_VERSION_2_74 \
   -DGLIB_VERSION_MAX_ALLOWED=GLIB_VERSION_2_74 -DTDP_VERSION='"$(VERSION)"' -DTDP_DATADIR='"$(DATADIR)"'
 # Tests' own code need not be fast: it compiles in half the time of what they test.
-TEST_LEVEL := $(if $(filter undefined,$(origin CFLAGS)),$(if $(SAN),-O0,-Og))
+TEST_LEVEL := $(if $(filter undefined,$(origin CFLAGS)),$(if $(SAN),-O0,-Og -g1))
 # Variable tracking would take most of a sanitizer build's time, -O1 a third more than -Og.
 CFLAGS ?= $(if $(SAN),-Og -g1,-O2 -g)
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
@@ -129,22 +129,22 @@ FLAGS = $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS)
 	@mkdir -p $(@D)
 	@printf '%s\n' $(FLAGS) | cmp -s - $@ || printf '%s\n' $(FLAGS) >$@
 
-# Headers that most sources read, compiled once for each level where sanitizers are. The plain build reads them for each
-# source, and so shows which one does not include what it needs.
+# Headers that most sources read, compiled once for each level: for all sources where sanitizers are and where check
+# builds (HEADERS_FIRST), for tests always. Else the plain build reads them for each source, and so shows which one does
+# not include what it needs.
 COMMON_HEADERS := cJSON.h errno.h glib.h math.h stdint.h stdio.h stdlib.h string.h
-COMPILED_HEADERS := $(if $(SAN),$(if $(FUZZ),,headers))
-HEADERS := $(COMPILED_HEADERS)
+HEADERS := $(if $(FUZZ),,$(if $(SAN)$(HEADERS_FIRST),headers))
+TEST_HEADERS := $(if $(FUZZ),,$(if $(TEST_LEVEL),headers-tests))
+COMPILED_HEADERS := $(HEADERS) $(TEST_HEADERS)
 COMPILE_HEADERS := $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(MAP)
 
 define compile
-ifneq ($(COMPILED_HEADERS),)
 $1/headers.h.gch: private LEVEL =
 $1/headers-tests.h.gch: private LEVEL = $(TEST_LEVEL)
 $1/headers.h.gch $1/headers-tests.h.gch: $1/flags
 	@printf '#include <%s>\n' $(COMMON_HEADERS) >$$(basename $$@)
 	$$(call run,CC,$$(basename $$@))$(COMPILE_HEADERS) $$(LEVEL) -x c-header -c $$(basename $$@) -o $$@
-endif
-$1/obj/%.o: %.c $1/flags $(if $(COMPILED_HEADERS),| $1/headers.h.gch $1/headers-tests.h.gch)
+$1/obj/%.o: %.c $1/flags | $(patsubst %,$1/%.h.gch,$(COMPILED_HEADERS))
 	@mkdir -p $$(@D)
 	$$(call run,CC,$$<)$$(CC) $$(CPPFLAGS) $$(PKG_CFLAGS) $$(CFLAGS) $$(MAP) $$(if $$(HEADERS),-include $1/$$(HEADERS).h) -MMD -MP -c $$< -o $$@
 endef
@@ -195,7 +195,7 @@ $(EXEC_LIB): $(EXEC_OBJ) $(CUDA_OBJ)
 	@rm -f $@
 	$(call run,AR,$@)$(AR) rcs $@ $^
 
-$(EXEC_OBJ): override CPPFLAGS += $(EXEC_CFLAGS)
+$(EXEC_OBJ): private override CPPFLAGS += $(EXEC_CFLAGS)
 
 $(BUILD)/tdp-run: $(HOST)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
 	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
@@ -226,7 +226,7 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	$(call run,LD,$@)$(CC) $(LDFLAGS) $(TEST_LINK) $^ $(PKG_LIBS) $(CHECK_LIBS) -o $@
 
 $(call obj,$(TEST_SRC)): private override CFLAGS += $(TEST_LEVEL)
-$(call obj,$(TEST_SRC)): private HEADERS := $(if $(COMPILED_HEADERS),headers-tests)
+$(call obj,$(TEST_SRC)): private HEADERS := $(TEST_HEADERS)
 
 # This one counts what is done between two looks at a request to stop.
 $(BUILD)/tests/test_stop: private override LDFLAGS += $(foreach f,simulate price_table_new price_table_described \
@@ -359,7 +359,7 @@ AGAIN = $(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 check: deps
 	@echo "building the programs and tests, twice" >&2
-	+@$(AGAIN) check-emulated check-cuda check-sanitized
+	+@$(AGAIN) HEADERS_FIRST=yes check-emulated check-cuda check-sanitized
 	@tests/run $(sort $(BUILD) build/san)
 
 # What check builds, side by side; the emulated device and CUDA share the host's objects.
