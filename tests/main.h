@@ -8,6 +8,8 @@
 #ifndef TDP_TESTS_MAIN_H
 #define TDP_TESTS_MAIN_H
 
+#include "stride.h"
+
 #include <check.h>
 #include <glib.h>
 #include <stdlib.h>
@@ -20,19 +22,6 @@ typedef struct {
   int times;
   gboolean drawn;
 } TestLoop;
-
-/* 1, so that all drawn cases are tried, except in builds with sanitizers: these look at what the code does to memory,
- * which one drawn case shows as well as another. STRIDE in the environment is taken instead. */
-static inline int test_stride(void)
-{
-  const char *text = g_getenv("STRIDE");
-#ifdef __SANITIZE_ADDRESS__
-  const int usual = 11;
-#else
-  const int usual = 1;
-#endif
-  return text ? MAX(1, atoi(text)) : usual;
-}
 
 static inline int test_main(const char *name, const TestLoop *tests, gsize n)
 {

@@ -45,7 +45,7 @@ gboolean instance_small(const Instance *in);
 void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out);
 
 /* Every legal plan simulated: bounds never exceed what comes out, and the best that fits is what
- * the search returns. Returns how many plans there are. */
+ * the search returns; every test_stride()-th plan, and the best of these no better. Returns how many plans there are. */
 guint instance_check(Instance *in);
 
 #endif

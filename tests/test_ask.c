@@ -304,6 +304,6 @@ START_TEST(schedules_are_bounded)
 END_TEST
 
 TEST_LOOPS("ask", { plans_by_their_draws, 1 }, { what_is_free_is_not_held, 1 },
-           { graphs_are_named_where_they_are_legal, 1 }, { schedules_are_bounded, 2 },
+           { graphs_are_named_where_they_are_legal, 1 }, { schedules_are_bounded, 2, TRUE },
            { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 },
-           { fronts_are_in_the_units_of_their_keys, 1 }, { gains_are_bounded, 4 })
+           { fronts_are_in_the_units_of_their_keys, 1 }, { gains_are_bounded, 4, TRUE })

@@ -66,7 +66,8 @@ END_TEST
 static gpointer asked(gpointer data)
 {
   (void)data;
-  return tdp_plan("{" ASKS_GPT3 ", \"fix\": \"tp=8\", \"threads\": 2}");
+  return tdp_plan(test_stride() > 1 ? "{" ASKS_FEW_PLANS ", \"threads\": 2}"
+                                    : "{" ASKS_GPT3 ", \"fix\": \"tp=8\", \"threads\": 2}");
 }
 
 START_TEST(threads)
@@ -131,7 +132,7 @@ START_TEST(questions_of_all_kinds)
   static const char *const kinds[] = {
     "\"question\": \"scaling\", " FEW_PLANS, "\"question\": \"training\", \"tokens\": 3e11, " FEW_PLANS,
     "\"pareto\": \"time,memory\", " FEW_PLANS,
-    "\"why_not\": \"tp=1\"", "\"exact\": true, \"top\": 2, \"price\": 2.5, \"memory_margin\": 0.2",
+    "\"why_not\": \"tp=1\"", "\"exact\": true, \"top\": 2, \"price\": 2.5, \"memory_margin\": 0.2, " FEW_PLANS,
   };
   g_autofree char *question = g_strdup_printf("{" ASKS_GPT3 ", %s}", kinds[_i]);
   tdp_answer *a = tdp_plan(question);

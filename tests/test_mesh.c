@@ -253,4 +253,4 @@ START_TEST(what_cannot_be_placed_is_refused)
 }
 END_TEST
 
-TEST_LOOPS("mesh", { what_cannot_be_placed_is_refused }, { groups_lie_where_their_ranks_do, 4 })
+TEST_LOOPS("mesh", { what_cannot_be_placed_is_refused }, { groups_lie_where_their_ranks_do, 4, TRUE })

@@ -349,7 +349,8 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 }
 END_TEST
 
-TEST_LOOPS("questions", { fits_where_a_search_finds, 4 }, { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
+TEST_LOOPS("questions", { fits_where_a_search_finds, 4, TRUE }, { brief_is_the_same, 4, TRUE },
+           { contexts_are_the_longest, 6, TRUE },
            { depths_are_the_largest, 1 },
-           { sensitivities_are_those_of_fresh_searches, 4 }, { more_memory_lets_others_in, 2 },
-           { networks_end_at_slots, 2 }, { other_splits_are_found, 14 })
+           { sensitivities_are_those_of_fresh_searches, 4, TRUE }, { more_memory_lets_others_in, 2 },
+           { networks_end_at_slots, 2 }, { other_splits_are_found, 14, TRUE })

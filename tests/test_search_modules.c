@@ -322,7 +322,7 @@ START_TEST(sets_are_fixed)
 }
 END_TEST
 
-TEST_LOOPS("search modules", { sets_agree, 24, TRUE }, { sets_win, 1 }, { sets_are_nested, 5 },
-           { bounds_hold_for_all_behind, 8 },
+TEST_LOOPS("search modules", { sets_agree, 24, TRUE }, { sets_win, 1 }, { sets_are_nested, 5, TRUE },
+           { bounds_hold_for_all_behind, 8, TRUE },
            { core_is_left_out_where_of_no_use, 4 }, { sets_are_fixed, 1 },
            { sets_go_by_framework_and_model, 1 }, { sets_share_a_split, 1 })

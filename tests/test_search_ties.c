@@ -230,7 +230,7 @@ START_TEST(idle_dispatchers_do_not_count)
 }
 END_TEST
 
-TEST_LOOPS("search ties", { the_most_robust_is_found, 4 }, { whole_frameworks_agree, 4 },
+TEST_LOOPS("search ties", { the_most_robust_is_found, 4, TRUE }, { whole_frameworks_agree, 4, TRUE },
            { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { plain_dispatchers_tie, 4, TRUE },
            { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE })
