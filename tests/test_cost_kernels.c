@@ -435,13 +435,13 @@ START_TEST(attention_within_peak)
 END_TEST
 
 /* All bytes over all time of eight shapes (cudnn-frontend, benchmark/norms) on GB200: cuDNN's kernels reach 6.03 and 5.10
- * TB/s, torch.compile's 5.06 and 2.45, which the sum with the residual's gradient follows; each step of one in PyTorch is as
+ * TB/s, torch.compile's 5.06 and 2.45, PyTorch's own 4.46 and 2.11, which the sum with the residual's gradient follows; each step of one in PyTorch is as
  * fast as other kernels. A norm inside has no such sum. */
 START_TEST(norms_at_measured_rates)
 {
   static const struct { const char *framework, *kernel; double forward, backward; } cases[] = {
     { "megatron-core", "block norm", 6.03e12, 5.1e12 }, { "torchtitan", "block compiled norm", 5.06e12, 2.45e12 },
-    { "fsdp", "norm in steps", 0, 0 } };
+    { "megatron-2021", "block plain norm", 4.464e12, 2.112e12 }, { "fsdp", "norm in steps", 0, 0 } };
   g_autoptr(Cluster) cluster = fixture_cluster("gb200-nvl72", 4);
   const Device *d = &cluster->device;
   const double bytes = 1e9, sum_s = memory_s(d, bytes, 0), as_others = bytes / sum_s;
@@ -459,8 +459,8 @@ START_TEST(norms_at_measured_rates)
     ck_assert_str_eq(op_kernel(norm), cases[i].kernel);
     double forward = bytes / named_memory_s(d, op_kernel(norm), FALSE, bytes, 0, 0);
     double backward = bytes / (named_memory_s(d, op_kernel(norm), TRUE, 2 * bytes, 0, 0) - sum_s);
-    ck_assert_double_eq_tol(forward, i < 2 ? cases[i].forward : as_others, 0.005 * forward);
-    ck_assert_double_eq_tol(backward, i < 2 ? cases[i].backward : as_others, 0.005 * backward);
+    ck_assert_double_eq_tol(forward, cases[i].forward > 0 ? cases[i].forward : as_others, 0.005 * forward);
+    ck_assert_double_eq_tol(backward, cases[i].backward > 0 ? cases[i].backward : as_others, 0.005 * backward);
     layer_work_clear(&work);
   }
   ck_assert_double_eq_tol(bytes / named_memory_s(d, "latent norm", TRUE, bytes, 0, 0), 5.1e12, 0.01e12);

@@ -301,11 +301,12 @@ static gboolean norm_is_fused(const Build *b)
 
 static const char *norm_kernel(const Build *b, NormPlace place)
 {
-  static const char *const names[][2] = { [NORM_OF_BLOCK] = { "block norm", "block compiled norm" },
-                                          [NORM_OF_HEADS] = { "qk norm", "qk compiled norm" },
-                                          [NORM_INSIDE] = { "norm", "compiled norm" } };
+  static const char *const names[][3] = { [NORM_OF_BLOCK] = { "block norm", "block compiled norm", "block plain norm" },
+                                          [NORM_OF_HEADS] = { "qk norm", "qk compiled norm", "qk plain norm" },
+                                          [NORM_INSIDE] = { "norm", "compiled norm", "plain norm" } };
+  const Framework *f = b->passes->framework;
 
-  return norm_is_fused(b) ? names[place][b->passes->framework->compiled_norms] : "norm in steps";
+  return norm_is_fused(b) ? names[place][f->compiled_norms ? 1 : f->plain_norms ? 2 : 0] : "norm in steps";
 }
 
 /* With scales of earlier steps a block's norm writes the format itself: columns, too, unless they are not wanted, or made
