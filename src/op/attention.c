@@ -364,6 +364,7 @@ static void core_unfused(Build *b)
   double s = b->seq / stretches(b), kv = keys_seen(b), e = b->bytes;
   double scores = batch * s * kv;
   gboolean one = b->passes->framework->fused_softmax;
+  gboolean triangle = one && b->passes->framework->triangular_softmax && a->causal && kv == s;
 
   build_enter(b, MODULE_CORE_ATTN);
   build_product(b, "scores", s, kv, a->head_dim, batch);
@@ -372,8 +373,8 @@ static void core_unfused(Build *b)
                                 .backward_bytes = e * scores, .backward_kernels = 1 });
   build_stream(b, &(Stream) {
     .name = "softmax",
-    .forward_bytes = (one ? 2 : 8) * e * scores, .forward_kernels = one ? 1 : 4,
-    .backward_bytes = (one ? 3 : 7) * e * scores, .backward_kernels = one ? 1 : 3,
+    .forward_bytes = (triangle ? 1.5 : one ? 2 : 8) * e * scores, .forward_kernels = one ? 1 : 4,
+    .backward_bytes = (triangle ? 2 : one ? 3 : 7) * e * scores, .backward_kernels = one ? 1 : 3,
     .saved = e * scores,
   });
   if (b->model->dropout)

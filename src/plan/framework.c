@@ -93,6 +93,7 @@ static const JsonField fields[] = {
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
   { "fused_rms_norm", JSON_BOOL, FIELD(fused_rms_norm) },
   { "compiled_norms", JSON_BOOL, FIELD(compiled_norms) },
+  { "triangular_softmax", JSON_BOOL, FIELD(triangular_softmax) },
   { "plain_norms", JSON_BOOL, FIELD(plain_norms) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "complex_rope", JSON_BOOL, FIELD(complex_rope) },
@@ -181,7 +182,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
                                              "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
-                                             "plain_norms",
+                                             "plain_norms", "triangular_softmax",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

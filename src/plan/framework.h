@@ -146,6 +146,7 @@ typedef struct {
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
   gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean compiled_norms;    /* which torch.compile makes */
+  gboolean triangular_softmax; /* a fused one of causal scores leaves out what the mask hides */
   gboolean plain_norms;       /* or PyTorch itself has, or apex first had, which read rows again for weights' gradients */
   gboolean fused_rope;
   gboolean mixer_copies;      /* rows lie by position, and are copied for Mamba-2, whose kernels take them by sequence */
