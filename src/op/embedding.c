@@ -56,6 +56,19 @@ static void look_up(Build *b)
     build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
 }
 
+/* Autograd makes it whole for each micro-batch: zeros, into which rows are summed, and which are then added to what
+ * earlier micro-batches left, or to what tied logits give. Of a vocabulary that is spread it is not counted. */
+static void make_table_gradient(Build *b, double rows, double columns)
+{
+  const PassLayout *p = b->passes;
+  gboolean accumulates = p->framework->accumulation != ACCUMULATE_NONE, meets = b->model->tied_embeddings && p->ends_meet;
+  double added = accumulates ? b->bytes + 2 * p->gradient_bytes : meets ? 3 * b->bytes : 0;
+
+  if (p->framework->table_gradients && !b->frozen && !p->spread_vocabulary)
+    build_stream(b, &(Stream) { .name = "table gradient", .backward_bytes = rows * columns * (b->bytes + added),
+                                .backward_kernels = added > 0 ? 2 : 1, .weights = TRUE });
+}
+
 /* Of the stack. */
 static void add_positions(Build *b, double rows)
 {
@@ -156,6 +169,7 @@ void build_embedding(Build *b)
   double width = m->embed_dim ? m->embed_dim : m->hidden;
   double gathered = b->tokens * width * b->bytes, rows = b->rows * b->hidden * b->bytes;
 
+  make_table_gradient(b, op_embedding_rows(m, b->passes) / table_parts(b), width);
   look_up(b);
   build_beside(b);
   add_to_tokens(b);

@@ -99,6 +99,7 @@ static const JsonField fields[] = {
   { "complex_rope", JSON_BOOL, FIELD(complex_rope) },
   { "separate_bias", JSON_BOOL, FIELD(separate_bias) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
+  { "table_gradients", JSON_BOOL, FIELD(table_gradients) },
   { "whole_vocabulary", JSON_BOOL, FIELD(whole_vocabulary) },
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
@@ -182,7 +183,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
                                              "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
-                                             "plain_norms", "triangular_softmax",
+                                             "plain_norms", "triangular_softmax", "table_gradients",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -154,6 +154,7 @@ typedef struct {
                                  kernels of their own; then fused_rope says nothing */
   gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
+  gboolean table_gradients;   /* an embedding's gradient is a whole table, each micro-batch */
   gboolean whole_vocabulary;  /* each tensor-parallel rank has the whole embedding, and gathers its logits for a loss
                                  of all of them */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
