@@ -331,7 +331,7 @@ static void gather_heads(Build *b)
   double moved = 2 * b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
 
   build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1,
-                              .backward_bytes = moved, .backward_kernels = 1 });
+                              .backward_bytes = b->passes->framework->qkv_joined ? 0 : moved, .backward_kernels = 1 });
 }
 
 /* The same of the layout's blocks alone, as DeepSpeed's kernels do: the softmax works in place, in both passes, and
@@ -390,16 +390,6 @@ static void core_unfused(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, 2 * e * scores);
 }
 
-/* Copies into and out of the layout that the fused kernel wants. */
-static void build_copies(Build *b, const char *name, double elements)
-{
-  double bytes = 2 * b->bytes * elements;
-
-  if (b->passes->framework->attention_copies)
-    build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
-                                .backward_kernels = 1 });
-}
-
 static void core_fused(Build *b)
 {
   const Attention *a = b->attention;
@@ -421,7 +411,6 @@ static void core_fused(Build *b)
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
   };
 
-  build_copies(b, "copy qkv", b->tokens * (query_width(b) + key_width(b) + value_width(b)));
   if (b->passes->cp > 1) {
     build_context_core(b, heads, b->bytes * b->tokens * (key_width(b) + value_width(b)));
   } else {
@@ -432,17 +421,21 @@ static void core_fused(Build *b)
     op.saved_bytes = 0;
     g_array_append_val(b->work->backward, op);
   }
-  build_copies(b, "copy context", b->tokens * heads * a->v_head_dim);
 }
 
 static void core(Build *b)
 {
-  if (fused(b))
+  const CoreRows rows = { .queries = query_width(b), .keys = key_width(b), .values = value_width(b),
+                          .context = local_heads(b) * b->attention->v_head_dim, .fused = fused(b) };
+
+  build_core_entry(b, &rows);
+  if (rows.fused)
     core_fused(b);
   else if (b->attention->sparse)
     core_of_blocks(b);
   else
     core_unfused(b);
+  build_core_exit(b, &rows);
 }
 
 /* What is added to scores (transformers' DogeAttention): a number of each head and key, which tensor-parallel ranks

@@ -342,7 +342,8 @@ static void linear_forward(Build *b, const Linear *l)
     cast_forward(b, l);
   op.saved_bytes = linear_saved(b, l) + linear_saved_weights(b, l);
   add_forward(b, op);
-  if (l->bias && b->passes->framework->separate_bias)
+  if (l->bias && (b->passes->framework->separate_bias ||
+                  (l->matrix == MATRIX_QKV && b->passes->framework->qkv_bias_apart)))
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce) {
     copy_rows_forward(b, build_activation_bytes(b));

@@ -217,6 +217,16 @@ void build_block(Build *b);
 void build_head(Build *b);
 void build_mtp(Build *b);
 
+/* Values of a token that go into a layer's core on this rank, and come out of it. */
+typedef struct {
+  double queries, keys, values, context;
+  gboolean fused; /* the core is one kernel */
+} CoreRows;
+
+/* Copies before the core, and behind it. */
+void build_core_entry(Build *b, const CoreRows *r);
+void build_core_exit(Build *b, const CoreRows *r);
+
 /* Parts of a block. */
 void build_convolved_queries(Build *b); /* queries, keys and values made of several tokens' */
 void build_expert_queries(Build *b); /* of attention by experts: before the core, and behind it */

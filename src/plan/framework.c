@@ -97,6 +97,10 @@ static const JsonField fields[] = {
   { "plain_norms", JSON_BOOL, FIELD(plain_norms) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "complex_rope", JSON_BOOL, FIELD(complex_rope) },
+  { "repeats_keys", JSON_BOOL, FIELD(repeats_keys) },
+  { "copies_split_qkv", JSON_BOOL, FIELD(copies_split_qkv) },
+  { "qkv_bias_apart", JSON_BOOL, FIELD(qkv_bias_apart) },
+  { "qkv_joined", JSON_BOOL, FIELD(qkv_joined) },
   { "separate_bias", JSON_BOOL, FIELD(separate_bias) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "table_gradients", JSON_BOOL, FIELD(table_gradients) },
@@ -183,7 +187,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "muon_gram", "muon_by_bucket", "fp8_library", "compiled_norms", "moe_flex_node",
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
                                              "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
-                                             "plain_norms", "triangular_softmax", "table_gradients",
+                                             "plain_norms", "triangular_softmax", "table_gradients", "qkv_bias_apart",
+                                             "qkv_joined", "repeats_keys", "copies_split_qkv",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -1,0 +1,121 @@
+#include "main.h"
+#include "planned.h"
+
+static void start(Planned *p, Model *model, const char *framework)
+{
+  planned_init(p, model, fixture_cluster("dgx", 8), framework);
+  planned_spread(p, 1);
+  plan_set_format(&p->plan, DTYPE_BF16);
+}
+
+/* Of 1,024 tokens, in values of a token. */
+static double moved(const Planned *p, const char *name, gboolean backward)
+{
+  return planned_op_bytes(p, 1, name, backward) / (2 * 1024);
+}
+
+/* Transformer Engine takes what is one tensor: grouped queries are copied unless they are one group, values beside turned
+ * keys always, and gradients are joined; heads that share nothing and are not turned stay as they are split. */
+START_TEST(transformer_engine_copies_views)
+{
+  static const struct { int kv_heads, tp; double forward, backward; } cases[] = {
+    { 4, 1, 2 * (1024 + 256), 2 * (1024 + 2 * 256) }, { 4, 2, 512 + 128 + 512 + 128, 2 * (512 + 2 * 128) },
+    { 4, 4, 2 * 64, 2 * (256 + 2 * 64) }, { 16, 1, 2 * 1024, 2 * 3 * 1024 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned p;
+    start(&p, fixture_llama(2, 1024, 16, cases[i].kv_heads, 1024, 1024), "megatron-core");
+    planned_divide(&p, cases[i].tp, 1, 8 / cases[i].tp);
+    ck_assert_double_eq_tol(moved(&p, "copy split qkv", FALSE), cases[i].forward, 1e-6);
+    ck_assert_double_eq_tol(moved(&p, "copy split qkv", TRUE), cases[i].backward, 1e-6);
+    planned_clear(&p);
+  }
+  Planned p;
+  start(&p, fixture_model(2, 1024, 16, 1024, 1024), "megatron-core");
+  ck_assert_double_eq(moved(&p, "copy split qkv", FALSE) + moved(&p, "copy split qkv", TRUE), 0);
+  planned_clear(&p);
+}
+END_TEST
+
+/* Megatron's own modules: a bias, views into the core and gradients beside each other; the context is laid out anew
+ * forward alone. Before FlashAttention all three are copied; behind it one sequence has both layouts. */
+START_TEST(megatron_joins_gradients)
+{
+  Planned p;
+
+  start(&p, fixture_model(2, 1024, 16, 1024, 1024), "megatron-2023");
+  p.plan.tp = 1;
+  ck_assert_double_eq_tol(moved(&p, "bias", FALSE), 2 * 3 * 1024, 1e-6);
+  ck_assert_double_eq_tol(moved(&p, "join qkv gradients", TRUE), 2 * 3 * 1024, 1e-6);
+  ck_assert_double_eq_tol(moved(&p, "transpose", FALSE), 2 * 1024, 1e-6);
+  ck_assert_double_eq(moved(&p, "transpose", TRUE) + moved(&p, "copy qkv", FALSE), 0);
+  planned_clear(&p);
+  start(&p, fixture_model(2, 1024, 16, 1024, 1024), "megatron-2024");
+  ck_assert_double_eq_tol(moved(&p, "copy qkv", FALSE), 2 * 3 * 1024, 1e-6);
+  ck_assert_double_eq_tol(moved(&p, "join qkv gradients", TRUE), 2 * 3 * 1024, 1e-6);
+  ck_assert_double_eq(moved(&p, "copy qkv", TRUE) + moved(&p, "copy context", FALSE) + moved(&p, "copy context", TRUE), 0);
+  p.plan.micro_batch = 2;
+  p.plan.global_batch = 16;
+  ck_assert_double_eq_tol(moved(&p, "copy context", FALSE), 2 * 2 * 1024, 1e-6);
+  ck_assert_double_eq_tol(moved(&p, "copy context", TRUE), 2 * 2 * 1024, 1e-6);
+  planned_clear(&p);
+}
+END_TEST
+
+/* torchtitan until January 2026; what is copied is kept. */
+START_TEST(torchtitan_repeats_keys)
+{
+  Planned old, new;
+
+  start(&old, fixture_llama(2, 1024, 16, 4, 1024, 1024), "torchtitan");
+  start(&new, fixture_llama(2, 1024, 16, 4, 1024, 1024), "torchtitan-2026-05");
+  for (int backward = FALSE; backward <= TRUE; backward++) {
+    ck_assert_double_eq_tol(moved(&old, "repeat keys", backward), 2 * 256 + 2 * 1024, 1e-6);
+    ck_assert_double_eq(moved(&new, "repeat keys", backward), 0);
+  }
+  ck_assert_double_eq_tol(planned_layer(&old, 1).saved_bytes - planned_layer(&new, 1).saved_bytes,
+                          2.0 * 1024 * 2 * (1024 - 256), 1e-6);
+  planned_clear(&old);
+  planned_clear(&new);
+}
+END_TEST
+
+/* A fused kernel reads the scores that a causal mask leaves and writes all; without a mask it reads all. */
+START_TEST(causal_softmax_reads_a_triangle)
+{
+  static const struct { const char *framework; gboolean causal; double forward, backward; } cases[] = {
+    { "megatron-2023", TRUE, 1.5, 2 }, { "megatron-2023", FALSE, 2, 3 }, { "fsdp-2023-eager", TRUE, 8, 7 } };
+  const double scores = 2.0 * 16 * 1024 * 1024;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned p;
+    start(&p, fixture_model(2, 1024, 16, 1024, 1024), cases[i].framework);
+    for (int s = 0; s < p.model->n_specs; s++)
+      p.model->specs[s].attention.causal = cases[i].causal;
+    ck_assert_double_eq_tol(planned_op_bytes(&p, 1, "softmax", FALSE), cases[i].forward * scores, 1);
+    ck_assert_double_eq_tol(planned_op_bytes(&p, 1, "softmax", TRUE), cases[i].backward * scores, 1);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
+/* Bytes of a table's element: zeros (2), and read with what is accumulated in 4 bytes, or summed with the tied logits'. */
+START_TEST(tables_have_whole_gradients)
+{
+  static const struct { const char *framework; gboolean tied; int tp; double bytes; } cases[] = {
+    { "megatron-core", TRUE, 1, 2 + 2 + 2 * 4 }, { "megatron-core", TRUE, 4, (2 + 2 + 2 * 4) / 4.0 },
+    { "fsdp", TRUE, 1, 2 + 3 * 2 }, { "fsdp", FALSE, 1, 2 }, { "tdp-run", TRUE, 1, 0 }, { "maxtext-2026", TRUE, 1, 0 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned p;
+    start(&p, fixture_model(2, 1024, 16, 1024, 2048), cases[i].framework);
+    p.model->tied_embeddings = cases[i].tied;
+    planned_divide(&p, cases[i].tp, 1, 8 / cases[i].tp);
+    ck_assert_double_eq_tol(planned_op_bytes(&p, 0, "table gradient", TRUE), cases[i].bytes * 2048 * 1024, 1);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
+TEST_MAIN("copies", transformer_engine_copies_views, megatron_joins_gradients, torchtitan_repeats_keys,
+          causal_softmax_reads_a_triangle, tables_have_whole_gradients)
