@@ -1,5 +1,6 @@
 #include "main.h"
 #include "schedule/table.h"
+#include "search/fullest_rank.h"
 #include "search/least_work.h"
 #include "search_instance.h"
 
@@ -229,5 +230,144 @@ START_TEST(least_steps_hold_for_any_cut)
 }
 END_TEST
 
-TEST_LOOPS("search bounds", { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
+/* Blocks over the stages at random, some end without any. */
+static void cut_at_random(Plan *p, int blocks, GRand *rand)
+{
+  int stages = plan_stages(p), last = stages - 1, left = blocks - MAX(stages - 2, 0);
+
+  p->split.stages = stages;
+  for (int stage = 0; stage < stages; stage++)
+    p->split.layers[stage] = stage > 0 && stage < last;
+  for (int once = g_rand_boolean(rand) ? 1 : left; left > 0; left -= MIN(once, left))
+    p->split.layers[g_rand_int_range(rand, 0, stages)] += MIN(once, left);
+}
+
+/* A pipeline of a model whose blocks are of one kind or of two. */
+static void draw_pipeline(Instance *in, GRand *rand, int experts)
+{
+  int blocks = g_rand_int_range(rand, 6, 14);
+
+  odd_links(in, "megatron-core-2026", 16, 2);
+  model_free(in->model);
+  in->model = experts ? fixture_experts(blocks, 256, 4, 4, 64, 512) : fixture_llama(blocks, 256, 4, 4, 64, 512);
+  Plan *p = &in->base;
+  p->framework = in->framework;
+  p->tp = drawn(rand, 2);
+  p->pp = g_rand_int_range(rand, 2, 6);
+  p->dp = drawn(rand, 3);
+  p->ep = experts ? MIN(p->dp, drawn(rand, 3)) : 1;
+  p->sequence_parallel = p->tp > 1;
+  p->gpus = p->tp * p->pp * p->dp;
+  p->micro_batch = drawn(rand, 3);
+  p->global_batch = p->micro_batch * p->dp * p->pp * g_rand_int_range(rand, 1, 4);
+  p->zero = g_rand_int_range(rand, 0, 2);
+  p->recompute = g_rand_int_range(rand, 0, 3);
+  plan_set_schedule(p, schedule_find(g_rand_boolean(rand) ? "interleaved" : "1f1b"), 1);
+  if (g_str_equal(p->schedule->name, "interleaved"))
+    p->vpp = g_rand_int_range(rand, 2, 4);
+  cut_at_random(p, blocks, rand);
+}
+
+/* Some rank holds what is said of any split, whatever room there is; it is more than twice the mean of states where
+ * much is in flight. */
+START_TEST(some_rank_holds_as_much_under_any_split)
+{
+  GRand *rand = g_rand_new_with_seed(5100 + _i);
+  HeldTable *table = held_table_new();
+  int seen = 0, close = 0;
+
+  for (int n = 0; n < 400; n++) {
+    Instance in = { 0 };
+    Metrics m;
+    draw_pipeline(&in, rand, _i);
+    const Plan *p = &in.base;
+    gboolean legal = cluster_resize(in.cluster, p->gpus, NULL) && plan_check(p, in.model, in.cluster, NULL) == RULE_NONE;
+    if (legal) {
+      const Layout layout = layout_of(p);
+      g_autoptr(PriceTable) prices = price_table_new(in.model, &layout, in.cluster);
+      const BlockKinds kinds = block_kinds(in.model, prices);
+      const GArray *held = held_ranks(table, &layout);
+      double overhead = op_overhead_bytes(&layout), most = 0;
+      instance_simulate(&in, p, NULL, &m);
+      for (int i = 0; i < 40; i++) {
+        double room = overhead + (m.peak_memory_bytes - overhead) * g_rand_double_range(rand, 0, 1.2);
+        double bytes = fullest_rank_bytes(&layout, &in.cluster->device, held, &kinds, room);
+        ck_assert_double_le(bytes, m.peak_memory_bytes);
+        most = MAX(most, bytes);
+      }
+      close += most - overhead > 0.8 * (m.peak_memory_bytes - overhead);
+      seen++;
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(seen, 100);
+  ck_assert_int_gt(close, 5);
+  held_table_free(table);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Bytes of the fullest rank where each block goes to the rank that is the least full with it. */
+static double fill_ranks(const GArray *held, double states, double saved, int blocks)
+{
+  int own[64] = { 0 };
+  double fullest = 0;
+
+  for (int block = 0; block < blocks; block++) {
+    double least = INFINITY;
+    int at = 0;
+    for (guint i = 0, rank = 0; i < held->len; rank += g_array_index(held, HeldRanks, i++).ranks)
+      for (int k = 0; k < g_array_index(held, HeldRanks, i).ranks; k++) {
+        double with = (own[rank + k] + 1) * (states + g_array_index(held, HeldRanks, i).held * saved);
+        if (with < least) {
+          least = with;
+          at = rank + k;
+        }
+      }
+    own[at]++;
+    fullest = MAX(fullest, least);
+  }
+  return fullest;
+}
+
+/* Of blocks that are alike: what ranks hold is above some room exactly where no way to give them whole blocks keeps within. */
+START_TEST(whole_blocks_exceed_a_room)
+{
+  GRand *rand = g_rand_new_with_seed(88);
+  Instance in = { 0 };
+  int above = 0;
+
+  odd_links(&in, "megatron-core-2026", 16, 2);
+  Plan *p = &in.base;
+  p->pp = 4;
+  p->dp = 4;
+  p->global_batch = 64;
+  const Layout layout = layout_of(p);
+  const Device *device = &in.cluster->device;
+  double overhead = op_overhead_bytes(&layout), lost = 1 + p->framework->fragmentation;
+  for (int n = 0; n < 2000; n++) {
+    BlockKinds kinds = { 1, { { .blocks = g_rand_int_range(rand, 1, 40), .params = g_rand_double_range(rand, 1e6, 1e9),
+                                .saved_bytes = g_rand_double_range(rand, 0, 1e9) } } };
+    g_autoptr(GArray) held = g_array_new(FALSE, FALSE, sizeof(HeldRanks));
+    for (int i = 0, runs = g_rand_int_range(rand, 1, 5); i < runs; i++) {
+      HeldRanks own = { g_rand_int_range(rand, 1, 9), g_rand_int_range(rand, 0, 20) };
+      g_array_append_val(held, own);
+    }
+    HeldBytes each = op_held(&layout.states[0], device, kinds.kinds[0].params, 0, (Frozen) { 0 }, 0);
+    double least = overhead + fill_ranks(held, held_state_bytes(&each), kinds.kinds[0].saved_bytes * lost,
+                                         kinds.kinds[0].blocks);
+    double room = overhead + (least - overhead) * g_rand_double_range(rand, 0.3, 1.3);
+    double bytes = fullest_rank_bytes(&layout, device, held, &kinds, room);
+    ck_assert_double_le(bytes, least);
+    ck_assert(fabs(room / least - 1) < 1e-6 || (bytes > room) == (least > room));
+    above += bytes > room;
+  }
+  ck_assert_int_gt(above, 500);
+  ck_assert_int_lt(above, 1800);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("search bounds", { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
            { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })

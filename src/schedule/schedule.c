@@ -147,3 +147,19 @@ double schedule_order_peak(const Schedule *schedule, const ScheduleShape *shape,
   }
   return peak;
 }
+
+int schedule_order_held(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order, int rank)
+{
+  g_autofree int *held = g_new0(int, shape->chunks);
+  int most = 0;
+
+  for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
+    const Slot *slot = &order->slots[i];
+    held[slot->chunk] += held_by(schedule, shape, rank, slot);
+    int least = held[slot->chunk];
+    for (int chunk = 0; chunk < shape->chunks && least > most; chunk++)
+      least = MIN(least, held[chunk]);
+    most = MAX(most, least);
+  }
+  return most;
+}

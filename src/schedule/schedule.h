@@ -220,6 +220,9 @@ int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank
 double schedule_order_peak(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order, int rank,
                            const double *saved);
 
+/* Most micro-batches of which a rank holds, at one moment of an order, so many of each of its chunks. */
+int schedule_order_held(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order, int rank);
+
 /* A dry run with given pass times and free communication. */
 typedef struct {
   double makespan;

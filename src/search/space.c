@@ -553,6 +553,7 @@ SpaceWalk *space_walk_new(const Model *model, const Cluster *cluster, const Sear
   w->asked = excluded_asked(options);
   const Plan base = space_base(options);
   w->sets = space_module_sets(model, cluster, &base);
+  w->held = held_table_new();
   w->degrees = g_array_new(FALSE, FALSE, sizeof(Plan));
   w->bound.least = g_array_new(FALSE, FALSE, sizeof(LeastPasses));
   w->bound.shapes = g_array_new(FALSE, FALSE, sizeof(LeastShape));
@@ -563,6 +564,7 @@ void space_walk_free(SpaceWalk *w)
 {
   if (!w)
     return;
+  held_table_free(w->held);
   g_array_unref(w->degrees);
   g_array_unref(w->bound.least);
   g_array_unref(w->bound.shapes);

@@ -387,10 +387,20 @@ static double turning_bytes(const LeastWork *work, const Plan *plan)
 
 /* ---- choices of passes ---- */
 
-static double unsplit_bytes(const Walk *w, const Plan *plan, const Layout *l, const LeastWork *work)
+/* What is known of layers, however they are split. */
+typedef struct {
+  LeastWork work;
+  BlockKinds kinds;
+} Unsplit;
+
+static double unsplit_bytes(const Walk *w, const Plan *plan, const Layout *l, const Unsplit *layers)
 {
-  double bytes = mean_state_bytes(w, l, work) + turning_bytes(work, plan);
-  return memory_in_room(w->cluster, bytes, mean_capacity(w->cluster)) * (1 - 1e-9);
+  const Cluster *c = w->cluster;
+  double bytes = mean_state_bytes(w, l, &layers->work) + turning_bytes(&layers->work, plan);
+  double mean = memory_in_room(c, bytes, mean_capacity(c)) * (1 - 1e-9), room = c->device.memory_bytes;
+  const GArray *held = c->n_types == 0 && mean <= room ? held_ranks(w->held, l) : NULL;
+
+  return held ? MAX(mean, fullest_rank_bytes(l, &c->device, held, &layers->kinds, room)) : mean;
 }
 
 /* Seconds of a step of any state under prices. */
@@ -437,7 +447,7 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
   PassLayout passes = { 0 };
   gboolean timed = FALSE;
   BoundRanks ranks;
-  LeastWork work;
+  Unsplit layers;
 
   for (int i = 0; i < w->n_states; i++) {
     if (states->rules[i] != RULE_NONE)
@@ -449,14 +459,14 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
       memcpy(&passes, &layout.passes, sizeof passes);
       const PriceSums least = keep_least(w, states, plan, i, sums);
       if (states->uneven) {
-        work = least_work_of(w->model, sums->prices, w->cluster);
-        work.saved_bytes = least_work_of(w->model, least.prices, w->cluster).saved_bytes;
+        layers = (Unsplit) { least_work_of(w->model, sums->prices, w->cluster), block_kinds(w->model, least.prices) };
+        layers.work.saved_bytes = least_work_of(w->model, least.prices, w->cluster).saved_bytes;
       } else {
         ranks = bound_ranks(w->model, &layout, &least);
       }
       timed = FALSE;
     }
-    double bytes = states->uneven ? unsplit_bytes(w, &plan, &layout, &work) : bound_memory(&layout, &ranks);
+    double bytes = states->uneven ? unsplit_bytes(w, &plan, &layout, &layers) : bound_memory(&layout, &ranks);
     part->memory_bytes = MIN(part->memory_bytes, bytes);
     if (!timed && bytes <= w->visitor->timed_bytes)
       part->bound_s = MIN(part->bound_s, choice_bound_s(w, &plan, &layout, states->uneven, sums));

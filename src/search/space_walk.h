@@ -5,6 +5,7 @@
 #ifndef TDP_SEARCH_SPACE_WALK_H
 #define TDP_SEARCH_SPACE_WALK_H
 
+#include "search/fullest_rank.h"
 #include "search/space.h"
 
 /* Prices of the last plan under a choice of passes: most plans that come behind it have the same. */
@@ -40,6 +41,7 @@ struct SpaceWalk {
   const Cluster *cluster;
   const SearchOptions *options;
   PriceCache *prices;
+  HeldTable *held;
   const SpaceVisitor *visitor;
   gint64 space;      /* place of the next plan */
   guint met;         /* micro-batches of degrees */
