@@ -349,8 +349,68 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 }
 END_TEST
 
-TEST_LOOPS("questions", { fits_where_a_search_finds, 4, TRUE }, { brief_is_the_same, 4, TRUE },
-           { contexts_are_the_longest, 6, TRUE },
+/* Changes memory, or a rate of the devices, in either direction, and gives what bounds of a search before it are there. */
+static GArray *change(Cluster *cluster, GRand *rand, const GArray *bounds)
+{
+  Device *d = &cluster->device;
+  double factor = g_rand_double_range(rand, 0.55, 1.8);
+  GArray *floors = g_array_new(FALSE, TRUE, sizeof(PartFloor));
+  int what = g_rand_int_range(rand, 0, 4);
+
+  if (what < 2)
+    d->memory_bytes *= factor;
+  else if (what == 2)
+    d->memory_bytes_per_s *= factor;
+  else
+    cluster_scale_peak(cluster, factor);
+  search_raise_floors(floors, bounds, what < 2 || factor < 1 ? 1 : 1 / factor, what < 2 && factor > 1);
+  return floors;
+}
+
+/* What is known of parts from a search before a change, and from one before two of them, leaves the plan that is found,
+ * whether a plan to beat is known or none is. */
+START_TEST(floors_leave_the_answer)
+{
+  GRand *rand = g_rand_new_with_seed(6400 + _i);
+  int found = 0;
+
+  for (int i = 0; i < 25; i++) {
+    Instance in;
+    draw(&in, rand);
+    in.cluster->device.rate_jitter = 0; /* a faster device would wait less for others */
+    in.options.brief = TRUE;
+    in.options.refine = in.options.over = FALSE;
+    in.options.tie = 0;
+    in.options.base = &in.base;
+    g_autoptr(SearchResult) own = search(in.model, in.cluster, &in.options, NULL);
+    g_autoptr(GArray) bounds = g_array_ref(own->bounds);
+    for (int step = 0; step < 2 && own->best->len > 0; step++) {
+      g_autoptr(GArray) floors = change(in.cluster, rand, bounds);
+      SearchOptions with = in.options;
+      g_autoptr(SearchResult) other = search(in.model, in.cluster, &in.options, NULL);
+      with.floors = floors;
+      with.known = other->best->len && g_rand_boolean(rand) ? g_array_index(other->best, Found, 0).value * 1.01 : 0;
+      g_autoptr(SearchResult) floored = search(in.model, in.cluster, &with, NULL);
+      ck_assert_int_eq(floored->best->len, other->best->len);
+      for (guint k = 0; k < other->best->len; k++) {
+        const Found *a = &g_array_index(other->best, Found, k), *b = &g_array_index(floored->best, Found, k);
+        g_autofree char *before = plan_label(&a->plan), *after = plan_label(&b->plan);
+        ck_assert_str_eq(after, before);
+        ck_assert_double_eq(b->value, a->value);
+      }
+      found += other->best->len > 0;
+      g_array_unref(bounds);
+      bounds = g_array_ref(floored->bounds);
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(found, 10);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("questions", { floors_leave_the_answer, 6, TRUE }, { fits_where_a_search_finds, 4, TRUE },
+           { brief_is_the_same, 4, TRUE }, { contexts_are_the_longest, 6, TRUE },
            { depths_are_the_largest, 1 },
            { sensitivities_are_those_of_fresh_searches, 4, TRUE }, { more_memory_lets_others_in, 2 },
            { networks_end_at_slots, 2 }, { other_splits_are_found, 14, TRUE })

@@ -372,7 +372,7 @@ START_TEST(parts_are_bounded)
     g_autoptr(GArray) inner = g_array_new(FALSE, FALSE, sizeof(SpacePart));
     g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
     Parts p = { .in = &in, .parts = met };
-    const SpaceVisitor visitor = { visit_leaf, TRUE, count_rejected, &p, NULL, visit_part, INFINITY };
+    const SpaceVisitor visitor = { visit_leaf, TRUE, count_rejected, &p, NULL, visit_part, NULL, INFINITY };
     ck_assert_ptr_nonnull(all);
     g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &visitor);
     gint64 space = all->len <= BRUTE_FORCED ? space_walk_all(walk) : 0;
@@ -417,7 +417,7 @@ static GArray *meet_batches(Instance *in, double memory_bytes)
 {
   GArray *met = g_array_new(FALSE, FALSE, sizeof(SpacePart));
   g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
-  const SpaceVisitor visitor = { visit_leaf, TRUE, keep_no_rule, met, NULL, keep_part, INFINITY };
+  const SpaceVisitor visitor = { visit_leaf, TRUE, keep_no_rule, met, NULL, keep_part, NULL, INFINITY };
 
   in->cluster->device.memory_bytes = memory_bytes;
   space_walk(in->model, in->cluster, &in->options, prices, &visitor);

@@ -52,13 +52,13 @@ static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
   return FALSE;
 }
 
-/* A part by its bounds; one that cannot fit is put aside. */
+/* A part by its bounds; one that cannot fit, or of which that is known, is put aside. */
 static void queue_part(Search *s, guint at)
 {
   const SpacePart *part = &g_array_index(s->parts, SpacePart, at);
   QueueItem item = { .index = part->index, .at = at, .kind = QUEUE_PART };
 
-  if (s->late || part->memory_bytes > s->cluster->device.memory_bytes) {
+  if (s->late || isinf(part->bound_s) || part->memory_bytes > s->cluster->device.memory_bytes) {
     search_put_part_over(s, at);
     return;
   }
@@ -80,13 +80,22 @@ static void meet_part(gpointer data, const SpacePart *part)
     }
     if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
-    PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->bound_s, part->plans };
+    PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->bound_s, part->memory_bytes, part->plans };
     g_array_set_size(r->bounds, part->batch);
     g_array_append_val(r->bounds, floor);
   }
   g_array_append_val(s->parts, *part);
   g_array_set_size(s->within, s->parts->len);
   queue_part(s, s->parts->len - 1);
+}
+
+static void note_broken(gpointer data, guint batch, gint64 plans)
+{
+  Search *s = data;
+  const PartFloor none = { INFINITY, INFINITY, INFINITY, plans };
+
+  g_array_set_size(s->result->bounds, batch);
+  g_array_append_val(s->result->bounds, none);
 }
 
 static void put_later(Search *s, const Candidate *c)
@@ -226,6 +235,17 @@ static void bound_next(Search *s, Candidate c)
   }
 }
 
+/* Whether a part has to wait for others, or is too large, by bounds of its own. */
+static gboolean bound_again(Search *s, SpacePart *part)
+{
+  double bound_s = part->bound_s;
+
+  if (!part->floored)
+    return FALSE;
+  space_bound_part(s->walk, part);
+  return part->bound_s > bound_s || part->memory_bytes > s->cluster->device.memory_bytes;
+}
+
 /* Looks into what comes first of the queue. */
 static void look_into(Search *s, const QueueItem *item)
 {
@@ -233,11 +253,13 @@ static void look_into(Search *s, const QueueItem *item)
     bound_next(s, g_array_index(item->kind == QUEUE_LATER ? s->later : s->candidates, Candidate, item->at));
     return;
   }
-  const SpacePart part = g_array_index(s->parts, SpacePart, item->at);
-  if (search_promises(s, item->value, search_second(s, &s->layout, part.bound_s, part.memory_bytes)))
-    search_enter(s, item->at, item->value);
+  SpacePart *part = &g_array_index(s->parts, SpacePart, item->at);
+  if (!search_promises(s, item->value, search_second(s, &s->layout, part->bound_s, part->memory_bytes)))
+    search_skip_part(s, part, item->value, FALSE);
+  else if (bound_again(s, part))
+    queue_part(s, item->at);
   else
-    search_skip_part(s, &part, item->value, FALSE);
+    search_enter(s, item->at, item->value);
 }
 
 /* Whether the queue may hold something that promises more than a value; what comes first with one objective tells. */
@@ -535,7 +557,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
 {
   Search s = { .model = model, .cluster = cluster, .options = options };
 
-  s.visitor = (SpaceVisitor) { bound_leaf, FALSE, reject_rule, &s, ends_walk, meet_part };
+  s.visitor = (SpaceVisitor) { bound_leaf, FALSE, reject_rule, &s, ends_walk, meet_part, note_broken };
   search_init(&s);
   s.result->space = space_walk_all(s.walk);
   s.walked = TRUE;

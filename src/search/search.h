@@ -113,10 +113,10 @@ typedef struct {
 enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_COUNT };
 const char *settled_name(int how);
 
-/* What is known of the plans of a part: seconds that those that fit take at least, those that fit any memory, and how many
- * there are; 0 = nothing. */
+/* What is known of the plans of a part: seconds that those that fit take at least, those that fit any memory, what they
+ * need at least, and how many there are; 0 = nothing. */
 typedef struct {
-  double bound_s, any_s;
+  double bound_s, any_s, memory_bytes;
   gint64 plans;
 } PartFloor;
 
@@ -135,7 +135,7 @@ typedef struct {
   gint64 refined;    /* plans beyond the space that were better: counts of recomputed layers, groups of ZeRO-2 and 3 */
   gint64 open;       /* neither, because the search was stopped */
   GArray *bounds;    /* PartFloor, of each part of degrees and a micro-batch in the order of the space: closer where it
-                        was looked into, infinite where none of it fits, nothing where a rule turns it down. Owned */
+                        was looked into, infinite where none of it fits or a rule turns it down. Owned */
   double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
   struct {
     double passes_s, compute_s; /* of all legal plans but those of which one layer fills more than a device */

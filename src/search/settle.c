@@ -290,6 +290,7 @@ void search_raise_floors(GArray *floors, const GArray *bounds, double scale, gbo
     PartFloor *floor = &g_array_index(floors, PartFloor, i);
     const PartFloor *other = &g_array_index(bounds, PartFloor, i);
     floor->bound_s = MAX(floor->bound_s, (any ? other->any_s : other->bound_s) * scale);
+    floor->memory_bytes = MAX(floor->memory_bytes, other->memory_bytes);
     floor->plans = other->plans;
   }
 }

@@ -124,6 +124,7 @@ typedef struct {
   gint16 pass;         /* choice of passes; -1 = all of the degrees and micro-batch */
   guint16 chunks;
   guint8 order, dispatch, schedule, split_rank;
+  guint8 floored;      /* its bounds are those that a like search knows; space_bound_part() may raise them */
   guint8 uneven;       /* its plans have the split that is best under the cluster's rates */
   guint8 recompute;    /* of its choice of passes; where that is open, 0 */
 } SpacePart;
@@ -139,6 +140,8 @@ typedef struct {
   gpointer data;
   gboolean (*stops)(gpointer data); /* asked for each part and choice of passes; TRUE ends the walk; NULL = never */
   void (*part)(gpointer data, const SpacePart *part); /* what is in it comes once it is entered; NULL = at once */
+  /* A part of degrees and a micro-batch of which a rule turns down all; NULL = nobody asks. */
+  void (*broken)(gpointer data, guint batch, gint64 plans);
   double timed_bytes; /* parts that need more are not asked how long they take: bound_s and compute_s are 0 */
 } SpaceVisitor;
 
@@ -156,6 +159,9 @@ gint64 space_walk_all(SpaceWalk *walk);
 
 /* Meets what is in a part: smaller ones, or plans. FALSE if the visitor ended that halfway. */
 gboolean space_walk_enter(SpaceWalk *walk, const SpacePart *part);
+
+/* Bounds of a part of degrees and a micro-batch of its own, where they are above those that are known of it. */
+void space_bound_part(SpaceWalk *walk, SpacePart *part);
 
 /* One of its plans, which may break a rule. */
 Plan space_part_plan(SpaceWalk *walk, const SpacePart *part);

@@ -341,7 +341,24 @@ static PartFloor known_floor(const Walk *w, guint batch)
     return floor;
   floor = g_array_index(o->floors, PartFloor, batch);
   floor.bound_s *= 1 - 1e-9;
+  if (floor.memory_bytes > w->cluster->device.memory_bytes)
+    floor.bound_s = INFINITY;
   return floor;
+}
+
+/* Of all plans of a micro-batch; behind smaller ones of the same degrees. */
+static void bound_part(Walk *w, const Plan *plan, SpacePart *part)
+{
+  if (w->bound.state_bytes < 0)
+    w->bound.state_bytes = least_states(w, plan);
+  if (w->bound.working_bytes > 0)
+    part->memory_bytes = w->bound.working_bytes;
+  else if (w->bound.state_bytes <= w->visitor->timed_bytes)
+    bound_batch(w, plan, part);
+  part->state_bytes = w->bound.state_bytes;
+  part->memory_bytes += part->state_bytes;
+  if (w->bound.working_bytes > 0 || part->memory_bytes > w->visitor->timed_bytes)
+    part->bound_s = 0;
 }
 
 void space_meet_batch(Walk *w, const Plan *plan)
@@ -350,9 +367,12 @@ void space_meet_batch(Walk *w, const Plan *plan)
                      .micro_batch = plan->micro_batch, .pass = -1 };
   const PartFloor floor = known_floor(w, part.batch);
 
-  if (w->options->known > 0 && floor.bound_s > w->options->known) {
+  /* bounds of its own take less next to those of its degrees than when it comes first */
+  if (floor.bound_s > 0 && (w->options->known <= 0 || floor.bound_s > w->options->known)) {
     part.bound_s = floor.bound_s;
+    part.memory_bytes = floor.memory_bytes;
     part.plans = floor.plans;
+    part.floored = TRUE;
     w->space += part.plans;
     w->visitor->part(w->visitor->data, &part);
     return;
@@ -361,21 +381,38 @@ void space_meet_batch(Walk *w, const Plan *plan)
   part.plans = w->bound.plans;
   if (w->bound.least->len == 0) { /* a rule turns all of it down */
     space_walk_orders(w, *plan);
+    if (w->visitor->broken)
+      w->visitor->broken(w->visitor->data, part.batch, part.plans);
     return;
   }
-  if (w->bound.state_bytes < 0)
-    w->bound.state_bytes = least_states(w, plan);
-  if (w->bound.working_bytes > 0)
-    part.memory_bytes = w->bound.working_bytes;
-  else if (w->bound.state_bytes <= w->visitor->timed_bytes)
-    bound_batch(w, plan, &part);
-  part.state_bytes = w->bound.state_bytes;
-  part.memory_bytes += part.state_bytes;
-  if (w->bound.working_bytes > 0 || part.memory_bytes > w->visitor->timed_bytes)
-    part.bound_s = 0;
+  bound_part(w, plan, &part);
   part.bound_s = MAX(part.bound_s, floor.bound_s);
   w->space += part.plans;
   w->visitor->part(w->visitor->data, &part);
+}
+
+static Plan degrees_of(SpaceWalk *w, const SpacePart *part)
+{
+  Plan plan = g_array_index(w->degrees, Plan, part->degrees);
+
+  choose_of(w, part->degrees);
+  plan.micro_batch = part->micro_batch;
+  return plan;
+}
+
+void space_bound_part(SpaceWalk *w, SpacePart *part)
+{
+  const double bound_s = part->bound_s;
+  const Plan plan = degrees_of(w, part);
+
+  price_cache_trim(w->prices, PRICES_HELD_BYTES);
+  bound_degrees(w, part->degrees);
+  w->bound.working_bytes = 0; /* a larger micro-batch may have come before */
+  part->memory_bytes = 0;
+  bound_part(w, &plan, part);
+  w->bound.working_bytes = 0;
+  part->bound_s = MAX(part->bound_s, bound_s);
+  part->floored = FALSE;
 }
 
 /* While the last stage turns a micro-batch around, all ranks hold what its forwards saved. */
@@ -514,15 +551,6 @@ void space_meet_choice(Walk *w, const PassStates *states)
 }
 
 /* ---- the way back ---- */
-
-static Plan degrees_of(SpaceWalk *w, const SpacePart *part)
-{
-  Plan plan = g_array_index(w->degrees, Plan, part->degrees);
-
-  choose_of(w, part->degrees);
-  plan.micro_batch = part->micro_batch;
-  return plan;
-}
 
 static Plan group_of(SpaceWalk *w, const SpacePart *part)
 {
