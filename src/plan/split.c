@@ -481,12 +481,19 @@ static void offer_even(const SplitProblem *p, Best *best)
     offer(p, &s, best);
 }
 
+gboolean split_may_be(SplitKind kind, int blocks, int stages, int least_at_ends)
+{
+  const SplitProblem problem = { .blocks = blocks, .stages = stages, .least_at_ends = least_at_ends };
+
+  return stages <= SPLIT_STAGES_MAX && needed(&problem) <= blocks && (kind > SPLITS_COSTS || blocks % stages == 0);
+}
+
 gboolean split_balance(const SplitProblem *p, SplitKind kind, LayerSplit *out)
 {
   Best best = { .slowest = INFINITY };
 
   *out = (LayerSplit) { 0 };
-  if (p->stages > SPLIT_STAGES_MAX || needed(p) > p->blocks)
+  if (!split_may_be(kind, p->blocks, p->stages, p->least_at_ends))
     return FALSE;
   if (kind == SPLITS_ANY || (kind == SPLITS_ENDS && p->stages < 3))
     return balance_any(p, out);

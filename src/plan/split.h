@@ -65,6 +65,9 @@ typedef struct {
 /* FALSE if no split of the kind is possible. */
 gboolean split_balance(const SplitProblem *problem, SplitKind kind, LayerSplit *out);
 
+/* Whether a split of the kind is possible by the numbers of blocks and stages alone: TRUE where it may be. */
+gboolean split_may_be(SplitKind kind, int blocks, int stages, int least_at_ends);
+
 /* Full stages and the rest on the last, the embedding and the head counted as
  * `ends` layers each; FALSE if a stage would be without any. */
 gboolean split_fill(int layers, int stages, int ends, LayerSplit *out);

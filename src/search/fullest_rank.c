@@ -57,10 +57,10 @@ void held_table_free(HeldTable *table)
 static GArray *find_held(const Schedule *schedule, const ScheduleShape *shape)
 {
   GArray *all = g_array_new(FALSE, FALSE, sizeof(HeldRanks));
-  g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, shape);
+  g_autoptr(ScheduleOrder) order = shape->chunks > 1 ? schedule_order_new(schedule, shape) : NULL;
 
   for (int rank = 0; rank < shape->ranks; rank++) {
-    HeldRanks own = { 1, schedule_order_held(schedule, shape, order, rank) };
+    HeldRanks own = { 1, order ? schedule_order_held(schedule, shape, order, rank) : schedule_peak(schedule, shape, rank) };
     HeldRanks *last = all->len ? &g_array_index(all, HeldRanks, all->len - 1) : NULL;
     if (last && last->held == own.held)
       last->ranks++;
@@ -79,8 +79,8 @@ const GArray *held_ranks(HeldTable *table, const Layout *l)
   if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->by_time ||
       schedule->placement != PLACE_LOOP || shape.table || shape.ranks < 2 || offload_keeps(&l->states[0].offload))
     return NULL;
-  /* more micro-batches never hold less, and by then the pipeline is full */
-  shape.micro = MIN(shape.micro, 4 * MAX(shape.ranks, shape.group));
+  /* more micro-batches never hold less */
+  shape.micro = MIN(shape.micro, 2 * MAX(shape.ranks, shape.group));
   memset(&key, 0, sizeof key);
   key.schedule = schedule;
   key.ranks = shape.ranks;

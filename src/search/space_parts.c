@@ -543,6 +543,13 @@ void space_meet_choice(Walk *w, const PassStates *states)
   w->space += w->variants * (1 + pass->after);
   if (part.plans == 0)
     return;
+  if (states->uneven && !split_may_be(group->framework->splits, w->model->blocks, plan_stages(group),
+                                      group->schedule->vocabulary > 0)) {
+    Plan plan = *group;
+    space_choose(&plan, pass, &w->states[0]);
+    w->visitor->rejected(w->visitor->data, &plan, RULE_LAYERS, part.plans);
+    return;
+  }
   if (states->uneven && pass->recompute_layers > 0) /* prices go by the split */
     part.bound_s = part.memory_bytes = 0;
   else
