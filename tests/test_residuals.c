@@ -65,16 +65,18 @@ END_TEST
   "id,sweep,source,framework,generation,model,layers,hidden,ffn_hidden,heads,kv_heads,seq,vocab,mlp,attention,cluster," \
   "gpus,tp,sp,pp,vpp,schedule,dp,cp,zero,micro_batch,global_batch,recompute,precision,iteration_s,memory_gib,"         \
   "memory_kind,memory_reserved_gib\n"
-#define ROW(reserved)                                                                                                  \
+#define ROW(kind, reserved)                                                                                            \
   "a,s,src,megatron,megatron-core,GPT,4,1024,4096,16,16,512,1000,gelu,flash,dgx,8,2,0,2,1,,2,1,1,2,16,full,bf16,0.5,3," \
-  "max_allocated," reserved "\n"
+  kind "," reserved "\n"
+#define ALLOCATED "max_allocated"
 
 /* What is reserved lies between what is allocated and what the driver counts. */
 START_TEST(reserved_memory_is_read)
 {
   g_autoptr(Validation) v = validation_new(-1);
   g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
-  const char *text = HEADER ROW("4") ROW("") ROW("-1") ROW("0");
+  const char *text = HEADER ROW(ALLOCATED, "4") ROW(ALLOCATED, " ") ROW(ALLOCATED, "-1") ROW(ALLOCATED, "0")
+      ROW(ALLOCATED, "2.9") ROW("nvidia-smi", "4");
 
   ck_assert(files_write(path, text, strlen(text), NULL));
   ck_assert(validation_add_file(v, path, NULL));
@@ -85,10 +87,11 @@ START_TEST(reserved_memory_is_read)
   ck_assert_double_gt(r->predicted_reserved_bytes, r->predicted_memory_bytes);
   ck_assert_double_lt(r->predicted_reserved_bytes, r->memory_need * 80 * GIB);
   ck_assert_double_eq(blank->measured_reserved_bytes, 0);
-  for (int i = 2; i < 4; i++) {
+  for (int i = 2; i < 6; i++) {
     const CaseResult *bad = g_ptr_array_index(v->cases, i);
-    g_autofree char *expected = g_strdup_printf("line %d: memory_reserved_gib: expected a number above 0", i + 2);
-    ck_assert_msg(bad->skipped && strstr(bad->skipped, expected), "%s", bad->skipped);
+    const char *expected = i < 4 ? "expected a number above 0" : "expected no less than memory_gib";
+    g_autofree char *at = g_strdup_printf("line %d: memory_reserved_gib: \"", i + 2);
+    ck_assert_msg(bad->skipped && strstr(bad->skipped, at) && strstr(bad->skipped, expected), "%s", bad->skipped);
   }
 }
 END_TEST

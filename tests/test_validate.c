@@ -94,7 +94,7 @@ static const Read bad[] = {
   { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,2,1,,2,1,1,2,16,none,fp16,,,,x,,,\n",
     "iteration_s" },
   { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,2,1,,2,1,1,2,16,none,fp16,,,,9,1e300,,\n",
-    "line 2: memory_gib: expected a number above 0 and at most 1e+09" },
+    "line 2: memory_gib: \"1e300\": expected a number above 0 and at most 1e+09" },
   { "a,s,src,fsdp,fsdp,GPT,4,1024,4096,16,16,512,1000,gelu,flash,dgx,8,1,0,1,1,,8,1,3,2,16,none,bf16,-1,,,9,,,\n",
     "line 2: shard_group: \"-1\": expected a number of ranks, gpus_per_node or nothing" },
   { SPLIT_ROW("last=-2147483648"), "line 2: layer_split: \"last=-2147483648\": expected first-1,last-1, last=N or" },

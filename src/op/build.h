@@ -79,7 +79,7 @@ void build_scratch(Build *b);
 void build_placeholder(Build *b, double in, double out, double batch);
 
 /* The same of the head, which is the framework's own product: beside the gradient of its logits, which has taken the
- * place of what the loss kept, its gathered input and the gradient of that. */
+ * place of what the loss kept, the gradient of its input and, under sequence parallelism, that input gathered. */
 void build_head_placeholder(Build *b, double in, double vocab, double loss_bytes);
 
 /* A product with weights, with the collectives that its split asks for, and with its adapters. */

@@ -25,14 +25,15 @@ void build_placeholder(Build *b, double in, double out, double batch)
     b->work->transient_bytes = MAX(b->work->transient_bytes, batch * bytes);
   if (kind != PLACEHOLDERS_KEPT)
     return;
+  g_assert(b->n_shapes < (int)G_N_ELEMENTS(b->shapes));
   b->work->placeholder_bytes += bytes;
-  if (b->n_shapes < (int)G_N_ELEMENTS(b->shapes))
-    b->shapes[b->n_shapes++] = (MatrixShape) { in, out };
+  b->shapes[b->n_shapes++] = (MatrixShape) { in, out };
 }
 
 void build_head_placeholder(Build *b, double in, double vocab, double loss_bytes)
 {
-  double rows = b->tokens * in, elements = in * vocab + 2 * rows + b->tokens * vocab;
+  double rows = b->tokens * in * (b->passes->sequence_parallel ? 2 : 1);
+  double elements = in * vocab + rows + b->tokens * vocab;
 
   if (!b->frozen && b->passes->framework->placeholders != PLACEHOLDERS_NONE)
     b->work->transient_bytes = MAX(b->work->transient_bytes, elements * b->bytes - loss_bytes);

@@ -185,31 +185,40 @@ static gboolean read_outcome(const Csv *csv, int row, Outcome *outcome, GError *
   return found >= 0 || csv_refuse(csv, row, "outcome", "ran, oom or nothing", error);
 }
 
-/* 0 where the cell is empty or the file has no such column. */
+/* 0 where the cell is blank or the file has no such column. */
 static gboolean read_measured(const Csv *csv, int row, const char *column, double *out, GError **error)
 {
+  const char *cell = cells_optional(csv, row, column);
+
   *out = 0;
-  if (!*cells_optional(csv, row, column))
+  if (!cell[strspn(cell, " ")])
     return TRUE;
   if (!csv_real(csv, row, column, out, error))
     return FALSE;
-  if (*out > 0 && *out <= MOST)
-    return TRUE;
-  return input_error(error, "%s: line %d: %s: expected a number above 0 and at most %g", csv->name,
-                     g_array_index(csv->lines, int, row), column, MOST);
+  g_autofree char *expected = g_strdup_printf("a number above 0 and at most %g", MOST);
+  return (*out > 0 && *out <= MOST) || csv_refuse(csv, row, column, expected, error);
+}
+
+/* What was reserved has what was allocated in it. */
+static gboolean read_memory(const Csv *csv, int row, CaseResult *r, GError **error)
+{
+  double gib, reserved_gib;
+
+  if (!read_measured(csv, row, "memory_gib", &gib, error) ||
+      !read_measured(csv, row, "memory_reserved_gib", &reserved_gib, error))
+    return FALSE;
+  if (reserved_gib > 0 && (reserved_gib < gib || gib == 0 || !g_str_equal(csv_cell(csv, row, "memory_kind"), "max_allocated")))
+    return csv_refuse(csv, row, "memory_reserved_gib", "no less than memory_gib, of the kind max_allocated", error);
+  r->measured_memory_bytes = gib * 1073741824.0;
+  r->measured_reserved_bytes = reserved_gib * 1073741824.0;
+  return TRUE;
 }
 
 static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
 {
-  double memory_gib, reserved_gib;
-
-  if (!read_measured(csv, row, "iteration_s", &r->measured_s, error) ||
-      !read_measured(csv, row, "memory_gib", &memory_gib, error) ||
-      !read_measured(csv, row, "memory_reserved_gib", &reserved_gib, error) ||
+  if (!read_measured(csv, row, "iteration_s", &r->measured_s, error) || !read_memory(csv, row, r, error) ||
       !read_outcome(csv, row, &r->outcome, error))
     return FALSE;
-  r->measured_memory_bytes = memory_gib * 1073741824.0;
-  r->measured_reserved_bytes = reserved_gib * 1073741824.0;
   return fit_row(v, csv, row, (OpenChoice) { 0 }, r, error) && (r->outcome || tune_row(v, csv, row, r, error));
 }
 
