@@ -151,8 +151,8 @@ const PlanKey plan_keys[] = {
     .meaning = "each expert gets as many rows as its capacity, empty ones behind its tokens" },
   { { "cuda_graph", JSON_ENUM, PLAN(graph), .names = cuda_graph_names }, .given = TRUE, .id = KEY_GRAPH,
     .shorter = "graph", .fix = FIX_NAME, .part = PLAN_PASSES,
-    .meaning = "what the host launches as recorded graphs: attention, router and what prepares the exchange "
-               "(`partial`); the whole step (`full`)" },
+    .meaning = "what the host launches as recorded graphs: attention, shared experts, router and what prepares the "
+               "exchange (`partial`, as Megatron-Core 0.16 to 0.19 record them); the whole step (`full`)" },
   { { "moe_load_imbalance", JSON_REAL, PLAN(expert_load), FALSE, 1, 1e6 }, .given = TRUE,
     .meaning = "tokens that the busiest rank's experts get over the mean, before capacity" },
   { { "zero_stage", JSON_INT, PLAN(zero), FALSE, 0, 3 }, .id = KEY_ZERO, .shorter = "zero", .fix = FIX_NUMBER,
