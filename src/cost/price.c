@@ -159,8 +159,7 @@ static gboolean is_recorded(const Op *op, const PassLayout *passes)
   return passes->graph == GRAPH_FULL || (passes->graph == GRAPH_PARTIAL && op->captured && !again);
 }
 
-/* Seconds of the host for an op that it launches alone. */
-static double issue_s(const Op *op, const Framework *f, const Device *device)
+double op_issue_s(const Op *op, const Framework *f, const Device *device)
 {
   if (f->operation_s > 0)
     return op_operations(op, f) * f->operation_s * device->host_slowdown;
@@ -386,7 +385,7 @@ static OpTime *price_ops(const GArray *ops, const PassLayout *passes, const Clus
       .seconds = op_times_s(known, op, passes, cluster),
       .crowding = op_crowding(op, cluster),
       .slowdown = op->kind == OP_COLLECTIVE ? overlap_slowdown(cluster, &op->collective.group) : 1,
-      .issue_s = issue_s(op, passes->framework, &cluster->device),
+      .issue_s = op_issue_s(op, passes->framework, &cluster->device),
     };
   }
   return times;

@@ -166,6 +166,9 @@ void optimizer_price_add(OptimizerPrice *sum, OptimizerPrice more);
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const PassLayout *passes, const Cluster *cluster);
 
+/* Seconds of the host for an op that it launches alone. */
+double op_issue_s(const Op *op, const Framework *framework, const Device *device);
+
 /* What its matrix arithmetic takes at the peak of its format: op_s() is never below. */
 double op_least_s(const Op *op, const PassLayout *passes, const Cluster *cluster);
 

@@ -112,6 +112,7 @@ static const JsonField fields[] = {
   { "ring_returns", JSON_BOOL, FIELD(ring_returns) },
   { "ring_keeps_blocks", JSON_BOOL, FIELD(ring_keeps_blocks) },
   { "original_inputs", JSON_BOOL, FIELD(original_inputs) },
+  { "reduced_amax", JSON_BOOL, FIELD(reduced_amax) },
   { "recompute_modules", JSON_ANY },
   { "recompute_alike", JSON_BOOL, FIELD(recompute_alike) },
   { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
@@ -188,7 +189,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "moe_stash_recipes", "moe_stash_16_bits", "fused_weights", "muon_cuts",
                                              "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
                                              "plain_norms", "triangular_softmax", "table_gradients", "qkv_bias_apart",
-                                             "qkv_joined", "repeats_keys", "copies_split_qkv",
+                                             "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -171,6 +171,8 @@ typedef struct {
                                  what each gave */
   gboolean original_inputs;   /* in fp8 and fp4, unless scales are delayed, products behind attention and the first of
                                  shared experts keep no copy of an input that is kept in 16 bits anyway */
+  gboolean reduced_amax;      /* whenever a chunk's forward or backward ends, all ranks of a stage agree on the largest
+                                 values that delayed scales are made of */
   gboolean copied_rows;       /* activations are batch first: rows that tensor-parallel ranks exchange are copied */
   guint8 recompute_modules[MODULE_COUNT]; /* RecomputeModule: those that it makes again beside the attention core, in the
                                              order in which a search adds them */

@@ -143,6 +143,10 @@ typedef struct {
 RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
+/* Lengthens the last pass of a chunk by what ranks do to agree on delayed scales (amax.c); `slack_s`: that the device waits for
+ * the host in it and could do so in. */
+void amax_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *pass, double slack_s);
+
 /* What a row of tdp-run holds through the step beside passes. What a pass takes of it, or leaves for the next one on
  * its rank, is put into its segment (beside.c). */
 double beside_bytes(const ProgramBuild *b, int rank);

@@ -26,6 +26,7 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
   s.seconds = s.compute_s + share * (s.seconds - s.compute_s);
   s.context_s *= share;
   s.expert_s *= share;
+  s.data_s *= share;
   if (!slot->paired && !b->layout->passes.framework->pairs_in_turn) {
     s.alloc_bytes += beside.alloc_bytes;
     s.free_bytes += beside.alloc_bytes;

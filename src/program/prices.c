@@ -418,6 +418,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   s.activation_bytes += received_bytes(b, chunk, piece, pass);
   add_scratch(b, chunk, &s);
   s.compute_s = MIN(s.compute_s, s.seconds);
+  amax_meet(b, chunk, piece, &s, s.slack_s);
   s.free_bytes = s.alloc_bytes;
   beside_pass(b, chunk, &s);
   if (releases)

@@ -40,6 +40,7 @@ void program_time_passes(Program *p, const double *forward_s, const double *back
     segment_of(p, t)->crowded_s *= scale;
     segment_of(p, t)->context_s *= scale;
     segment_of(p, t)->expert_s *= scale;
+    segment_of(p, t)->data_s *= scale;
     g_clear_pointer(&segment_of(p, t)->passes, g_array_unref); /* as priced, it took another time */
     done[t->segment] = TRUE;
   }

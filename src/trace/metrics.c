@@ -129,13 +129,13 @@ static void lane_spans_clear(LaneSpans lanes[LANE_COUNT])
     g_ptr_array_unref(lanes[lane].spans);
 }
 
-/* Of a pass's exposed communication, what waits for neither context nor experts; a share this small is the rounding of sums
+/* Of a pass's exposed communication, what waits for neither context, experts nor data; a share this small is the rounding of sums
  * in another order. */
 #define ROUNDING 1e-10
 
 static double exposed_rest(const Span *s)
 {
-  double rest = s->exposed_tensor_s - s->exposed_context_s - s->exposed_expert_s;
+  double rest = s->exposed_tensor_s - s->exposed_context_s - s->exposed_expert_s - s->exposed_data_s;
   return rest > ROUNDING * (s->end - s->start) ? rest : 0;
 }
 
@@ -158,6 +158,7 @@ static void break_down(const Trace *t, int row, Metrics *m)
     } else {
       m->context_comm_s += s->exposed_context_s;
       m->expert_comm_s += s->exposed_expert_s;
+      m->data_comm_s += s->exposed_data_s;
       m->tensor_comm_s += exposed_rest(s);
       m->compute_s += s->end - s->start - s->exposed_tensor_s;
     }

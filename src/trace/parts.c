@@ -37,7 +37,7 @@ static void add_pass(const Segment *segment, const PassParts *parts, const Span 
     out->peak_s[i] += parts->peak_s[i];
   out->hidden_s[HIDDEN_CONTEXT] += MAX(0, parts->context_s - segment->context_s);
   out->hidden_s[HIDDEN_EXPERT] += MAX(0, parts->expert_s - segment->expert_s);
-  out->hidden_s[HIDDEN_TENSOR] += MAX(0, tensor_s - (exposed_s - segment->context_s - segment->expert_s));
+  out->hidden_s[HIDDEN_TENSOR] += MAX(0, tensor_s - (exposed_s - segment->context_s - segment->expert_s - segment->data_s));
 }
 
 static void add_beside(Beside lanes[LANE_COUNT], const Span *span, StepParts *out)

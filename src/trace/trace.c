@@ -48,6 +48,7 @@ static void expose(Span *span, const Segment *segment)
   span->exposed_tensor_s = exposed_s / segment->seconds * (span->end - span->start);
   span->exposed_context_s = exposed_part(segment->context_s, exposed_s, span->exposed_tensor_s);
   span->exposed_expert_s = exposed_part(segment->expert_s, exposed_s, span->exposed_tensor_s);
+  span->exposed_data_s = exposed_part(segment->data_s, exposed_s, span->exposed_tensor_s);
 }
 
 void trace_finish(Trace *t)

@@ -13,7 +13,8 @@
 typedef struct {
   double start, end;
   double exposed_tensor_s; /* of a pass: time in it that only communicates, over whichever group */
-  double exposed_context_s, exposed_expert_s; /* of that: over context-parallel ranks, between experts' ranks */
+  double exposed_context_s, exposed_expert_s; /* of that: over context-parallel ranks, between experts' ranks, */
+  double exposed_data_s;   /* and over all ranks of a stage */
   int segment;             /* into Trace.segments */
   guint32 micro;
   guint16 row;
