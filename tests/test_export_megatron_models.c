@@ -183,6 +183,7 @@ END_TEST
 START_TEST(rope_scaling)
 {
 #define LLAMA "\"rope_type\":\"llama3\",\"factor\":32,\"low_freq_factor\":1,\"original_max_position_embeddings\":8192"
+#define YARN "\"rope_type\":\"yarn\",\"factor\":40,\"original_max_position_embeddings\":4096"
   static const struct {
     const char *key, *losses, *part;
   } cases[] = {
@@ -190,9 +191,19 @@ START_TEST(rope_scaling)
     {"\"rope_parameters\":{\"rope_theta\":5e5," LLAMA ",\"high_freq_factor\":4}", "",
      "--rotary-base 500000 --use-rope-scaling --rope-scaling-factor 32 "},
     {"\"rope_scaling\":{" LLAMA ",\"high_freq_factor\":1}",
-     "model: rope_scaling: llama3: expected llama3 with the wavelengths of Llama 3.1, left out\n", "--rotary-base"},
-    {"\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40}",
-     "model: rope_scaling: yarn: expected llama3 with the wavelengths of Llama 3.1, left out\n", "--rotary-base"},
+     "model: rope_scaling: llama3: expected llama3 with the wavelengths of Llama 3.1, or yarn outside of latent attention, "
+     "left out\n", "--rotary-base"},
+    {"\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}",
+     "model: rope_scaling: linear: expected llama3 with the wavelengths of Llama 3.1, or yarn outside of latent attention, "
+     "left out\n", "--rotary-base"},
+    {"\"rope_scaling\":{" YARN "}", "", "--rotary-base 10000 --rotary-scaling-factor 40 "
+     "--yarn-original-max-position-embeddings 4096 --norm"},
+    {"\"rope_scaling\":{" YARN ",\"beta_fast\":24,\"beta_slow\":2,\"mscale\":0.7,\"mscale_all_dim\":1,\"truncate\":true}", "",
+     "4096 --yarn-beta-fast 24 --yarn-beta-slow 2 --mscale 0.7 --mscale-all-dim 1 --norm"},
+    {"\"rope_scaling\":{" YARN ",\"mscale\":0.7,\"truncate\":false}", "",
+     "4096 --no-yarn-correction-range-round-to-int --norm"},
+    {"\"rope_scaling\":{" YARN ",\"attention_factor\":1.3688879454113936,\"mscale\":0.7,\"mscale_all_dim\":1}", "",
+     "4096 --mscale 1 --norm"},
     {"\"rope_scaling\":null", "", "--rotary-base"},
     {"\"rope_parameters\":{\"rope_type\":\"default\"}", "", "--rotary-base"},
   };
@@ -206,13 +217,30 @@ START_TEST(rope_scaling)
     c.plan.seq = c.model->seq;
     test_text(lost(&c, "megatron"), cases[i].losses);
     has(&c, "megatron", cases[i].part);
-    if (!strstr(cases[i].part, "scaling"))
+    if (!strstr(cases[i].part, "--use-rope-scaling"))
       has_not(&c, "megatron", "--use-rope-scaling");
+    (strstr(cases[i].key, "yarn") ? has : has_not)(&c, "megatron", "--position-embedding-type yarn");
     g_autofree char *other = lost(&c, "nanotron");
     ck_assert_int_eq(strstr(other, "model: rope_scaling: ") != NULL, c.model->rope_scaling.kind != NULL);
     case_clear(&c);
   }
+  Case oss = case_new("gpt-oss-20b", "dgx-h100", 64);
+  oss.plan.seq = oss.model->seq;
+  has(&oss, "megatron", "--rotary-base 150000 --rotary-scaling-factor 32 --yarn-original-max-position-embeddings 4096 "
+      "--yarn-beta-fast 32 --yarn-beta-slow 1 --no-yarn-correction-range-round-to-int");
+  g_autofree char *older = lost(&oss, "primus"); /* core 0.16 */
+  ck_assert_ptr_nonnull(strstr(older, "model: rope_scaling: yarn: expected llama3 with the wavelengths of Llama 3.1, left out\n"));
+  has_not(&oss, "primus", "yarn_");
+  oss.model->rope_scaling.tokens = 0;
+  has(&oss, "megatron", "# - model: rope_scaling: original_max_position_embeddings: not in its file, so Megatron-LM takes 4096");
+  Case latent = case_new("deepseek-v2-lite", "dgx-h100", 64);
+  latent.plan.seq = latent.model->seq;
+  latent.model->rope_scaling = oss.model->rope_scaling;
+  has_not(&latent, "megatron", "position-embedding-type yarn");
+  case_clear(&latent);
+  case_clear(&oss);
 #undef LLAMA
+#undef YARN
 }
 END_TEST
 

@@ -5,12 +5,14 @@
 
 #define FLAGS "tests/data/primus-flags.txt"
 
-/* Flags of launchers, of newer cores for a whole step recorded, which is lost, and of scripts that Primus has not. */
+/* Flags of launchers, of newer cores for a whole step recorded and for YaRN, which are lost, and of scripts that Primus has
+ * not. */
 static const char *const elsewhere[] = {
   "--exclusive", "--gpus-per-node", "--kill-on-bad-exit", "--nnodes", "--nodes", "--nproc-per-node",
   "--ntasks-per-node", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--standalone",
   "--moe-expert-rank-capacity-factor", "--moe-paged-stash", "--use-transformer-engine-op-fuser",
-  "--bert-no-binary-head", "--data-path", NULL,
+  "--yarn-original-max-position-embeddings", "--yarn-beta-fast", "--yarn-beta-slow",
+  "--no-yarn-correction-range-round-to-int", "--bert-no-binary-head", "--data-path", NULL,
 };
 
 static char *text_of(const char *file)

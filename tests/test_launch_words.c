@@ -84,8 +84,16 @@ START_TEST(layers_of_kinds)
       "\"linear_heads\": 32,\n  \"linear_head_dim\": 128,\n  \"linear_groups\": 16,\n  \"linear_state\": 128,\n"
       "  \"linear_conv\": 4", NULL, NULL },
     { "--attention-output-gate", "\"attention_gate\": true", NULL, "linear_attention" },
-    { "--position-embedding-type yarn --rotary-base 150000", "\"positions\": \"rope\",\n  \"rope_theta\": 150000", NULL,
-      NULL },
+    { "--position-embedding-type yarn --rotary-base 150000", "\"positions\": \"rope\",\n  \"rope_theta\": 150000,\n  "
+      "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 1, \"original_max_position_embeddings\": 4096, "
+      "\"beta_fast\": 32, \"beta_slow\": 1}", NULL, "truncate" },
+    { "--position-embedding-type yarn --rotary-scaling-factor 32 --yarn-original-max-position-embeddings 8192 "
+      "--yarn-beta-fast 24 --yarn-beta-slow 2 --mscale 0.7 --mscale-all-dim 1 --no-yarn-correction-range-round-to-int",
+      "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 32, \"original_max_position_embeddings\": 8192, "
+      "\"beta_fast\": 24, \"beta_slow\": 2, \"mscale\": 0.7, \"mscale_all_dim\": 1, \"truncate\": false}", NULL, NULL },
+    { "--position-embedding-type yarn --rotary-scaling-factor 32 --mscale 0",
+      "\"beta_slow\": 1, \"attention_factor\": 1}", NULL, "mscale" },
+    { "--position-embedding-type rope --rotary-scaling-factor 32", "\"positions\": \"rope\"", NULL, "rope_scaling" },
   };
   static const char *const bad[][2] = {
     { "--window-size 7,0 --window-attn-skip-freq '([0]+[1])*6'", "x.sh: --window-attn-skip-freq: ([0]+[1])*6: expected a "

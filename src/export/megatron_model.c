@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 
+#include <math.h>
+
 static const char *const position_names[] = {
   [POSITIONS_NONE] = "none", [POSITIONS_LEARNED] = NULL, [POSITIONS_ROPE] = "rope",
   [POSITIONS_ALIBI] = "none", [POSITIONS_RELATIVE] = "relative",
@@ -410,6 +412,38 @@ static void note_family(Export *e)
                 100 * m->predicted);
 }
 
+/* Core 0.19 and later (argument_utils.py, _apply_yarn_config_from_args), so not Primus. */
+static gboolean is_yarn(const Export *e)
+{
+  const Model *m = e->model;
+
+  return g_strcmp0(m->rope_scaling.kind, "yarn") == 0 && m->rope_scaling.factor > 0 && e->exporter == &exporter_megatron &&
+         !model_attending(m)->attention.kv_lora_rank;
+}
+
+/* Shares of both kinds count together in Hugging Face's files, in Megatron-LM each alone. */
+static void add_yarn(Export *e, GString *flags)
+{
+  const RopeScaling *s = &e->model->rope_scaling;
+  gboolean both = s->mscale > 0 && s->mscale_all > 0 && !(s->attention > 0);
+
+  export_words(flags, "--rotary-scaling-factor %g", s->factor);
+  if (s->tokens > 0)
+    export_words(flags, "--yarn-original-max-position-embeddings %.0f", s->tokens);
+  else
+    export_note(e, "model: rope_scaling: original_max_position_embeddings: not in its file, so Megatron-LM takes 4096");
+  if (s->fast > 0)
+    export_words(flags, "--yarn-beta-fast %g", s->fast);
+  if (s->slow > 0)
+    export_words(flags, "--yarn-beta-slow %g", s->slow);
+  if (both)
+    export_words(flags, "--mscale %g --mscale-all-dim %g", s->mscale, s->mscale_all);
+  else if (s->attention > 0 && s->factor > 1)
+    export_words(flags, "--mscale %g", (s->attention - 1) / (0.1 * log(s->factor)));
+  if (s->exact)
+    g_string_append(flags, " --no-yarn-correction-range-round-to-int");
+}
+
 /* Megatron-LM scales as Llama 3.1 does, whatever the factor (RotaryEmbedding._apply_scaling at 00caa53). */
 static void add_rope_scaling(Export *e, GString *flags)
 {
@@ -418,8 +452,11 @@ static void add_rope_scaling(Export *e, GString *flags)
 
   if (llama && s->factor > 0)
     export_words(flags, "--use-rope-scaling --rope-scaling-factor %g", s->factor);
+  else if (is_yarn(e))
+    add_yarn(e, flags);
   else if (s->kind)
-    export_lose(e, "model: rope_scaling: %s: expected llama3 with the wavelengths of Llama 3.1, left out", s->kind);
+    export_lose(e, "model: rope_scaling: %s: expected llama3 with the wavelengths of Llama 3.1%s, left out", s->kind,
+                e->exporter == &exporter_megatron ? ", or yarn outside of latent attention" : "");
 }
 
 /* Numbers whose defaults are Megatron-LM's: what a model's file does not say keeps them. */
@@ -454,7 +491,7 @@ void megatron_model_flags(Export *e, GString *flags)
   note_family(e);
   add_sizes(e, block, flags);
   if (position_names[m->positions])
-    export_words(flags, "--position-embedding-type %s", position_names[m->positions]);
+    export_words(flags, "--position-embedding-type %s", is_yarn(e) ? "yarn" : position_names[m->positions]);
   g_string_append_c(flags, '\n');
   add_attention(e, &block->attention, flags);
   add_feed_forward(m, flags);

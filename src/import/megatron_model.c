@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,6 +102,28 @@ static void put_positive(JsonWriter *w, const char *key, double value, gboolean 
     json_put_real(w, key, value);
 }
 
+/* Shares that count alone, as Megatron-LM's defaults, are what Hugging Face's files leave out. */
+static void put_yarn(Reading *r, JsonWriter *w)
+{
+  double share = reading_real(r, "mscale", 1), share_all = reading_real(r, "mscale_all_dim", 0);
+  double factor = reading_real(r, "rotary_scaling_factor", 1);
+
+  json_open_line(w, "rope_scaling", '{');
+  json_put_string(w, "rope_type", "yarn");
+  json_put_real(w, "factor", factor);
+  json_put_int(w, "original_max_position_embeddings", reading_int(r, "yarn_original_max_position_embeddings", 4096));
+  json_put_real(w, "beta_fast", reading_real(r, "yarn_beta_fast", 32));
+  json_put_real(w, "beta_slow", reading_real(r, "yarn_beta_slow", 1));
+  if (share > 0 && share_all > 0) {
+    json_put_real(w, "mscale", share);
+    json_put_real(w, "mscale_all_dim", share_all);
+  } else if (share != 1 && factor > 1)
+    json_put_real(w, "attention_factor", (0.1 * share * log(factor) + 1) / (0.1 * share_all * log(factor) + 1));
+  if (reading_flag(r, "no_yarn_correction_range_round_to_int"))
+    json_put_bool(w, "truncate", FALSE);
+  json_close_line(w, '}');
+}
+
 static void put_positions(Reading *r, JsonWriter *w)
 {
   const char *kind = reading_text(r, "position_embedding_type");
@@ -119,6 +142,8 @@ static void put_positions(Reading *r, JsonWriter *w)
     json_put_real(w, "rope_theta", base);
     if (share < 1 && share > 0)
       json_put_real(w, "partial_rotary_factor", share);
+    if (g_str_equal(kind, "yarn") && !reading_flag(r, "multi_latent_attention"))
+      put_yarn(r, w);
   }
 }
 

@@ -200,23 +200,6 @@ static void clear_nulls(const RecipeSource *source, Recipe *r)
       G_STRUCT_MEMBER(int, r, fields[i].offset) = 0;
 }
 
-/* The kind "default" is none. */
-static gboolean read_rope_scaling(const RecipeSource *source, const cJSON *object, Recipe *r, GError **error)
-{
-  static const JsonField scaling[] = {
-    RECIPE_REAL("factor", rope_scaling.factor, 0, 1e9),
-    RECIPE_REAL("low_freq_factor", rope_scaling.low, 0, 1e9),
-    RECIPE_REAL("high_freq_factor", rope_scaling.high, 0, 1e9),
-    RECIPE_REAL("original_max_position_embeddings", rope_scaling.tokens, 1, 1e15),
-  };
-  const cJSON *named = json_get(object, "rope_type"), *kind = named ? named : json_get(object, "type");
-
-  if (!cJSON_IsString(kind) || g_str_equal(kind->valuestring, "default"))
-    return TRUE;
-  r->rope_scaling.kind = g_intern_string(kind->valuestring);
-  return json_read_foreign(source->doc, object, scaling, G_N_ELEMENTS(scaling), r, error);
-}
-
 /* Since version 5 of transformers rotary positions have an object, or one for each kind of layer; before, their scaling
  * had one. */
 static gboolean read_rope(const RecipeSource *source, Recipe *r, GError **error)
@@ -229,7 +212,7 @@ static gboolean read_rope(const RecipeSource *source, Recipe *r, GError **error)
   const cJSON *full = cJSON_IsObject(object) ? json_get(object, r->conv_each ? "hybrid" : "full_attention") : NULL;
 
   object = cJSON_IsObject(full) ? full : object;
-  if (!read_rope_scaling(source, cJSON_IsObject(object) ? object : before, r, error))
+  if (!recipe_read_rope_scaling(source->doc, cJSON_IsObject(object) ? object : before, json_read_foreign, r, error))
     return FALSE;
   return !cJSON_IsObject(object) || json_read_foreign(source->doc, object, rope, G_N_ELEMENTS(rope), r, error);
 }

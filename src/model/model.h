@@ -228,13 +228,22 @@ typedef struct {
   int rows, width;
 } TokenTable;
 
-/* How rotary positions are stretched for texts longer than a model was first trained on. Costs nothing. */
+/* How rotary positions are stretched for texts longer than a model was first trained on. Costs nothing but what frameworks
+ * do otherwise where cosines are scaled. */
 typedef struct {
   const char *kind; /* as Hugging Face files name it: "llama3", "yarn"; interned, NULL = they are not */
   double factor;    /* of the longest wavelengths; 0 = not said, as below */
   double low, high; /* "llama3": shares of `tokens` beyond and below which wavelengths get all and nothing of it */
   double tokens;    /* of a text before */
+  double fast, slow; /* "yarn": turns within `tokens` from which on wavelengths get nothing, up to which all */
+  double mscale, mscale_all; /* "yarn": shares of the logarithm of `factor` by which cosines and scores are scaled */
+  double attention; /* "yarn": what cosines are scaled by; 0 = from the others */
+  gboolean exact;   /* "yarn": wavelengths' bounds are not rounded to whole ones */
 } RopeScaling;
+
+/* What cosines and sines of rotary positions are scaled by (YaRN, arXiv 2309.00071, section 3.4, as transformers'
+ * _compute_yarn_parameters has it); else 1. */
+double rope_scale(const RopeScaling *scaling);
 
 typedef struct {
   char *name;

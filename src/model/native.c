@@ -33,6 +33,7 @@ static const JsonField fields[] = {
   ENUM("positions", position_kind, position_names),
   RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
   RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
+  {"rope_scaling", JSON_ANY},
   RECIPE_REAL("norm_epsilon", norm_epsilon, 1e-30, 1),
   RECIPE_REAL("router_aux_loss_coef", balance_loss, 0, 1e6),
   RECIPE_BOOL("tied_embeddings", tied),
@@ -215,6 +216,15 @@ static gboolean read_dropout(const JsonDoc *doc, Recipe *r, GError **error)
   return TRUE;
 }
 
+static gboolean read_rope_scaling(const JsonDoc *doc, Recipe *r, GError **error)
+{
+  const cJSON *item = json_get(json_root(doc), "rope_scaling");
+
+  if (item && (r->position_kind != POSITIONS_ROPE || !cJSON_IsString(json_get(item, "rope_type"))))
+    return json_error(doc, item, error, "an object with rope_type, beside positions \"rope\"");
+  return !item || recipe_read_rope_scaling(doc, item, json_read, r, error);
+}
+
 /* Layers of one part, and those of linear attention, have a norm before each part. */
 static gboolean check_order(const RecipeSource *source, const Recipe *r, GError **error)
 {
@@ -256,7 +266,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   if (!json_read(doc, source->object, fields, G_N_ELEMENTS(fields), r, error))
     return FALSE;
   if (!read_dropout(doc, r, error) || !check_rules(source, error) ||
-      !check_kind(source, r, error) || !read_parts(source, r, error) ||
+      !check_kind(source, r, error) || !read_rope_scaling(doc, r, error) || !read_parts(source, r, error) ||
       !check_order(source, r, error))
     return FALSE;
   fill_defaults(r, doc);

@@ -284,6 +284,12 @@ gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *recipe, GErr
 /* Reads the key sparse_attention, which files of both forms may have. */
 gboolean recipe_read_sparse(Recipe *recipe, const JsonDoc *doc, GError **error);
 
+/* Reads how rotary positions are scaled, by json_read or json_read_foreign; the kind "default" is not at all. */
+typedef gboolean RecipeRead(const JsonDoc *doc, const cJSON *object, const JsonField *fields, gsize n_fields, gpointer out,
+                            GError **error);
+gboolean recipe_read_rope_scaling(const JsonDoc *doc, const cJSON *object, RecipeRead *read, Recipe *recipe,
+                                  GError **error);
+
 /* Fills what follows from other fields and checks fields against each other. */
 gboolean recipe_settle(Recipe *recipe, const RecipeSource *source, GError **error);
 void recipe_clear(Recipe *recipe);

@@ -279,18 +279,6 @@ static void norm_rotated(Build *b)
       .backward_kernels = 2, .saved = bytes });
 }
 
-/* One kernel, a kernel an arithmetic step, or a cast to fp32, a product of complex numbers and a cast back. */
-static void turn_pairs(Build *b, double elements)
-{
-  const Framework *f = b->passes->framework;
-  double wide = dtype_bytes[DTYPE_FP32];
-  double bytes = elements * (f->complex_rope ? 2 * b->bytes + 4 * wide : (f->fused_rope ? 2 : 8) * b->bytes);
-  int kernels = f->complex_rope ? 2 * 3 : f->fused_rope ? 1 : 8;
-
-  build_stream(b, &(Stream) { .name = "rotary", .forward_bytes = bytes, .forward_kernels = kernels,
-                              .backward_bytes = bytes, .backward_kernels = kernels });
-}
-
 static void rotate(Build *b)
 {
   const Attention *a = b->attention;
@@ -307,7 +295,7 @@ static void rotate(Build *b)
   if (a->unit_scales)
     build_scales(b, "query scale", b->bytes * b->tokens * query_width(b), query_width(b), 1);
   if (b->model->positions == POSITIONS_ROPE)
-    turn_pairs(b, elements);
+    build_turned_pairs(b, elements);
 }
 
 /* A bias for each head, query and distance by a bank that all heads share (transformers' InklingRelativeLogits), which

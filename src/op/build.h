@@ -122,6 +122,9 @@ void build_block_product(Build *b, const BlockProduct *product);
 /* A kernel bound by memory. */
 void build_stream(Build *b, const Stream *stream);
 
+/* Turns so many elements of queries and keys by their positions. */
+void build_turned_pairs(Build *b, double elements);
+
 /* Ops that are built between belong to a module: it makes them again, and drops
  * what they keep. */
 void build_enter(Build *b, RecomputeModule module);

@@ -101,6 +101,7 @@ static const JsonField fields[] = {
   { "copies_split_qkv", JSON_BOOL, FIELD(copies_split_qkv) },
   { "qkv_bias_apart", JSON_BOOL, FIELD(qkv_bias_apart) },
   { "qkv_joined", JSON_BOOL, FIELD(qkv_joined) },
+  { "scaled_rope_apart", JSON_BOOL, FIELD(scaled_rope_apart) },
   { "separate_bias", JSON_BOOL, FIELD(separate_bias) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "table_gradients", JSON_BOOL, FIELD(table_gradients) },
@@ -190,6 +191,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
                                              "plain_norms", "triangular_softmax", "table_gradients", "qkv_bias_apart",
                                              "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
+                                             "scaled_rope_apart",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

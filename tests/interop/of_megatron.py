@@ -138,7 +138,7 @@ def fields(a, family):
         "expert_groups": a.moe_router_num_groups or 0, "groups_per_token": a.moe_router_group_topk or 0,
         "ffn": a.ffn_hidden_size if not experts or dense(a) else 0,
         "expert_ffn": a.moe_ffn_hidden_size if experts else 0, "tied": not a.untie_embeddings_and_output_weights,
-        "rotary_base": a.rotary_base if a.position_embedding_type == "rope" else 0, "norm_epsilon": a.layernorm_epsilon,
+        "rotary_base": a.rotary_base if a.position_embedding_type in ("rope", "yarn") else 0, "norm_epsilon": a.layernorm_epsilon,
         "balance_loss": a.moe_aux_loss_coeff if experts else 0, "dropout": a.hidden_dropout > 0,
         "rmsnorm": a.normalization == "RMSNorm", "mtp": a.mtp_num_layers or 0,
     }
