@@ -434,38 +434,6 @@ START_TEST(casts_of_experts)
 }
 END_TEST
 
-/* A recorded part's input is copied to where it was recorded, and its output's gradient; the host issues both copies.
- * What blocks keep is the same. */
-START_TEST(recorded_inputs_are_copied)
-{
-  Planned f;
-  double saved[2];
-
-  setup(&f);
-  for (int partial = 0; partial < 2; partial++) {
-    double bytes[2] = { 0 };
-    LayerWork work;
-    f.plan.graph = partial ? GRAPH_PARTIAL : GRAPH_NONE;
-    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
-    const GArray *const passes[] = { work.forward, work.backward };
-    for (int p = 0; p < 2; p++)
-      for (guint o = 0; o < passes[p]->len; o++) {
-        const Op *op = &g_array_index(passes[p], Op, o);
-        if (g_str_equal(op->name, "graph input")) {
-          bytes[p] += op->memory.bytes;
-          ck_assert(!op->captured);
-        }
-      }
-    double once = 2.0 * f.plan.micro_batch * f.plan.seq * f.model->hidden;
-    ck_assert(bytes[0] == (partial ? 2 * once : 0) && bytes[1] == bytes[0]);
-    saved[partial] = work.saved_bytes;
-    layer_work_clear(&work);
-  }
-  ck_assert_double_eq(saved[0], saved[1]);
-  planned_clear(&f);
-}
-END_TEST
-
 /* Attention is in 8 bits only where the framework says so, in mxfp8, in steps that are one graph. */
 START_TEST(attention_in_8_bits)
 {
@@ -573,5 +541,4 @@ END_TEST
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
           the_host_waits_for_counts, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
           shared_experts_are_recorded, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
-          rules_of_exchanges, attention_in_8_bits, casts_of_experts, recorded_inputs_are_copied,
-          casts_with_scales_of_earlier_steps)
+          rules_of_exchanges, attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)

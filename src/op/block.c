@@ -171,18 +171,6 @@ static void build_mixer(Build *b)
   b->captured = FALSE;
 }
 
-/* What a recorded part of a block reads lies where it was recorded: its input is copied there, in place of which the
- * backward keeps it, whose gradient is copied likewise (Transformer Engine's graph.py, static_input_surface and
- * static_grad_outputs). */
-static void build_graph_input(Build *b)
-{
-  double bytes = b->rows * b->hidden * b->bytes;
-
-  if (b->passes->graph == GRAPH_PARTIAL)
-    build_stream(b, &(Stream) { .name = "graph input", .forward_bytes = 2 * bytes, .forward_kernels = 1,
-                                .backward_bytes = 2 * bytes, .backward_kernels = 1 });
-}
-
 /* The layer's own embedding of the tokens, gated by what goes through the layer (transformers' Gemma4TextDecoderLayer);
  * the whole of it on every tensor-parallel rank. */
 static void build_side(Build *b)
@@ -229,7 +217,7 @@ void build_block(Build *b)
     build_branch(b);
     return;
   }
-  build_graph_input(b);
+  build_replay(b);
   join_earlier(b);
   build_predict_streams(b);
   if (mixes)

@@ -122,6 +122,9 @@ void build_block_product(Build *b, const BlockProduct *product);
 /* A kernel bound by memory. */
 void build_stream(Build *b, const Stream *stream);
 
+/* What replaying the block's recorded part takes, where passes record parts. */
+void build_replay(Build *b);
+
 /* Turns so many elements of queries and keys by their positions. */
 void build_turned_pairs(Build *b, double elements);
 
