@@ -142,6 +142,21 @@ START_TEST(quantizing_takes_time)
 }
 END_TEST
 
+/* They run whatever the algorithm. */
+START_TEST(quantizing_slows_the_runner_up)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 32);
+  GroupShape all = group_shape(cluster, 32, 1);
+  CollectiveCost plain = collective_cost(cluster, COLLECTIVE_ALL_GATHER, 1e10 * QUANTIZED_WEIGHT_BYTES, &all);
+  CollectiveCost cost = quantized_gather_cost(cluster, 1e10, &all);
+
+  ck_assert_ptr_nonnull(plain.runner_up);
+  ck_assert_str_eq(cost.runner_up, plain.runner_up);
+  ck_assert_double_gt(cost.seconds, plain.seconds);
+  ck_assert_double_eq_tol(cost.runner_up_s - plain.runner_up_s, cost.seconds - plain.seconds, 1e-9);
+}
+END_TEST
+
 /* DDP: one thing a batch, 2 psi over a ring; a second copy of gradients unless they are views of the buckets. */
 START_TEST(ddp_copies_gradients)
 {
@@ -226,5 +241,5 @@ START_TEST(checkpoints_hold_each_state_once)
 END_TEST
 
 TEST_LOOPS("states_shared", { windows_bound_gathers }, { fsdp_policies }, { small_tensors_persist },
-           { volumes_fall_to_a_quarter }, { quantizing_takes_time }, { ddp_copies_gradients }, { first_gpu_is_the_hub },
-           { checkpoints_are_partitioned }, { checkpoints_hold_each_state_once, 4 })
+           { volumes_fall_to_a_quarter }, { quantizing_takes_time }, { quantizing_slows_the_runner_up },
+           { ddp_copies_gradients }, { first_gpu_is_the_hub }, { checkpoints_are_partitioned }, { checkpoints_hold_each_state_once, 4 })

@@ -27,12 +27,18 @@ GroupShape group_over_nodes(const Cluster *c, const GroupShape *group)
   return shape;
 }
 
+/* Kernels behind a collective, whatever its algorithm. */
+static CollectiveCost with_kernels(CollectiveCost cost, double seconds)
+{
+  return collective_and(cost, (CollectiveCost) { .seconds = seconds });
+}
+
 CollectiveCost quantized_gather_cost(const Cluster *c, double params, const GroupShape *group)
 {
   CollectiveCost cost = collective_cost(c, COLLECTIVE_ALL_GATHER, params * QUANTIZED_WEIGHT_BYTES, group);
 
-  cost.seconds += memory_s(&c->device, TO_INT8 * params / group->size, 1) + memory_s(&c->device, TO_INT8 * params, 1);
-  return cost;
+  return with_kernels(cost, memory_s(&c->device, TO_INT8 * params / group->size, 1) +
+                                memory_s(&c->device, TO_INT8 * params, 1));
 }
 
 CollectiveCost quantized_scatter_cost(const Cluster *c, double params, const GroupShape *group)
@@ -44,11 +50,11 @@ CollectiveCost quantized_scatter_cost(const Cluster *c, double params, const Gro
   CollectiveCost cost = collective_and(last, first);
 
   /* to int4, and the sum of what arrives; again between nodes */
-  cost.seconds += memory_s(&c->device, TO_INT4 * params, 1) +
-                  memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * params + 2 * left, 1);
+  cost = with_kernels(cost, memory_s(&c->device, TO_INT4 * params, 1) +
+                                memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * params + 2 * left, 1));
   if (over.size > 1)
-    cost.seconds += memory_s(&c->device, TO_INT4 * left, 1) +
-                    memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * left + 2 * left / over.size, 1);
+    cost = with_kernels(cost, memory_s(&c->device, TO_INT4 * left, 1) +
+                                  memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * left + 2 * left / over.size, 1));
   cost.bus_bytes_per_s = params * QUANTIZED_GRADIENT_BYTES / cost.seconds;
   return cost;
 }
