@@ -150,6 +150,38 @@ START_TEST(sends_by_the_book)
 }
 END_TEST
 
+static Segment first_send(Planned *f, gboolean scatters)
+{
+  setup(f, "megatron-core");
+  f->framework->scatter_gather = TRUE;
+  f->plan.pp = f->plan.tp = 2;
+  f->plan.sequence_parallel = !scatters;
+  f->plan.global_batch = 8;
+  build(f);
+  for (guint i = 0; i < f->program->segments->len; i++)
+    if (g_array_index(f->program->segments, Segment, i).kind == TASK_SEND)
+      return g_array_index(f->program->segments, Segment, i);
+  ck_abort_msg("no send");
+}
+
+/* Receivers gather what came in parts: its time counts, but the sender's links are as busy as with a part alone. */
+START_TEST(senders_do_not_gather)
+{
+  Planned f, rows;
+  Segment scattered = first_send(&f, TRUE), part = first_send(&rows, FALSE);
+
+  ck_assert_double_eq(scattered.comm_bytes, part.comm_bytes);
+  ck_assert_double_gt(scattered.seconds, part.seconds);
+  ck_assert_double_eq_tol(scattered.seconds - part.seconds, scattered.cost.seconds - part.cost.seconds, 1e-12);
+  ck_assert_double_gt(part.cost.use.transfer_s, 0);
+  ck_assert_double_eq(scattered.cost.use.transfer_s, part.cost.use.transfer_s);
+  for (int tier = 0; tier < TIER_MAX; tier++)
+    ck_assert_double_eq(scattered.cost.use.port_s[tier], part.cost.use.port_s[tier]);
+  planned_clear(&f);
+  planned_clear(&rows);
+}
+END_TEST
+
 /* Tied embeddings are summed by both ends, once; untied or on one stage never. */
 START_TEST(tied_embeddings)
 {
@@ -418,6 +450,6 @@ START_TEST(logits_are_kept)
 END_TEST
 
 TEST_LOOPS("program", { states_by_the_book, G_N_ELEMENTS(states) }, { volumes_by_the_book, 8 }, { sends_by_the_book },
-           { tied_embeddings }, { norm_is_a_barrier }, { gathers_are_bounded }, { optimizer_updates_its_share },
+           { senders_do_not_gather }, { tied_embeddings }, { norm_is_a_barrier }, { gathers_are_bounded }, { optimizer_updates_its_share },
            { sharded_collectives_in_parts }, { released_weights_are_gathered_again, 9 }, { tensor_collectives_by_the_book }, { expert_collectives_mirror },
            { logits_are_kept })

@@ -333,6 +333,7 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boun
     GroupShape tensor = pass_group(&l->passes, site, RANKS_TENSOR);
     CollectiveCost gather = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor);
     s.seconds += gather.seconds;
+    gather.use = (PortUse) { 0 }; /* the sender has no part in it: sim/links.h */
     s.cost = collective_and(s.cost, gather);
     s.cost.bus_bytes_per_s = s.comm_bytes / s.cost.seconds;
   }
