@@ -413,7 +413,6 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
   Experts w = experts_of(&r->shape, lw->spec);
-  r->memory->pass_visits = state->visits;
   void **kept = state->kept, *dx = reads_all_rows(&w) ? half_split(r, dy, &kept[D_DOWN]) : dy;
   void *shared = shared_input(r, lw, state, &w);
   void *dnorm = sum_parts(r, &w, input_routed(r, lw, state, &w, w.path ? dx : kept[D_DOWN]), shared);
@@ -445,7 +444,6 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   void **kept = state->kept, *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], hidden);
   Visits v;
 
-  r->memory->pass_visits = state->visits;
   shared_weight(r, lw, state, &w, in);
   visits_open(state, &w, &v);
   experts_weight(r, &w, &v, down_size(r, &w), kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);

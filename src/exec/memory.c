@@ -88,6 +88,7 @@ double memory_held(Memory *m, MemoryPart part)
 void memory_mark(Memory *m)
 {
   settle(m);
+  m->pass_visits = (ExpertVisits) { 0 };
   note_peak(m);
   note_buffers(m);
 }
