@@ -36,10 +36,11 @@ static const JsonField link_fields[] = {
 
 const JsonField *link_field(const char *key)
 {
-  const JsonField *field = link_fields;
+  const JsonField *field = link_fields, *end = link_fields + G_N_ELEMENTS(link_fields);
 
-  while (!g_str_equal(field->key, key))
+  while (field < end && !g_str_equal(field->key, key))
     field++;
+  g_assert(field < end);
   return field;
 }
 
