@@ -161,6 +161,11 @@ void layer_defer(const LayerRun *r, LayerState *state);
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
 void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state);
 
+/* Of each token its largest logit, the sum of exponentials and its label's logit, in as many columns of `softmax`; what
+ * they are over tensor-parallel ranks. */
+ExecLoss head_loss(const LayerRun *r, const LayerState *state, void *logits, void *softmax);
+void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op);
+
 /*
  * A vocabulary that is spread over the pipeline ranks: each holds a share of both
  * tables as parameters of the head. The first stage takes the sum of the shares'
@@ -171,11 +176,6 @@ void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState 
  * that part already and T returns NULL. In between, on a stream s, shares meet in
  * spread_merge; behind it spread_merge_input returns the early part.
  */
-/* Of each token its largest logit, the sum of exponentials and its label's logit, in as many columns of `softmax`; what
- * they are over tensor-parallel ranks. */
-ExecLoss head_loss(const LayerRun *r, const LayerState *state, void *logits, void *softmax);
-void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op);
-
 void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y);
 void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens,
                       const void *dy);
