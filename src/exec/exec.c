@@ -164,10 +164,8 @@ static gboolean check_backend(const Model *model, const Layout *layout, const Ba
 {
   if (!layout->passes.spread_vocabulary || !model->tied_embeddings || !backend->concurrent)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "plan: pipeline_schedule: %s: expected untied embeddings to execute on %s",
-              layout->pipeline.schedule->name, backend->name);
-  return FALSE;
+  return input_error(error, "plan: pipeline_schedule: %s: expected untied embeddings to execute on %s",
+                     layout->pipeline.schedule->name, backend->name);
 }
 
 Exec *exec_new(const Model *model, const Layout *layout, const Program *program, Backend *backend,

@@ -9,7 +9,7 @@ static BackendComm *split(Exec *x, int color, int key, GError **error)
   BackendComm *comm = *error ? NULL : x->b->comm_new(x->b, color, key, message);
 
   if (!comm && message[0])
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "rank %d: %s", x->b->rank, message);
+    runtime_error(error, "rank %d: %s", x->b->rank, message);
   return comm;
 }
 
@@ -158,8 +158,7 @@ static gboolean meet(Exec *x, GError **error)
   x->b->sync(x->b, s);
   if (!x->b->failed(x->b))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "rank %d: %s", x->b->rank, x->b->failed(x->b));
-  return FALSE;
+  return runtime_error(error, "rank %d: %s", x->b->rank, x->b->failed(x->b));
 }
 
 gboolean groups_init(Exec *x, GError **error)

@@ -28,10 +28,8 @@ static gboolean read_number(const char *name, int otherwise, int *out, GError **
   g_autofree char *text = whole ? g_strndup(whole, strcspn(whole, "(,")) : NULL;
   guint64 value = otherwise;
 
-  if (text && !g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &value, NULL)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a whole number", name, whole);
-    return FALSE;
-  }
+  if (text && !g_ascii_string_to_unsigned(text, 10, 0, G_MAXINT, &value, NULL))
+    return input_error(error, "%s: %s: expected a whole number", name, whole);
   *out = value;
   return TRUE;
 }
@@ -101,9 +99,7 @@ gboolean launch_detect(Launch *l, GError **error)
       find_job(l, v);
       return find_address(l, error);
     }
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %d: expected below %s, which is %d", v->rank, l->rank, v->size,
-                l->size);
-    return FALSE;
+    return input_error(error, "%s: %d: expected below %s, which is %d", v->rank, l->rank, v->size, l->size);
   }
   return TRUE;
 }

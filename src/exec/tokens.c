@@ -19,18 +19,13 @@ static gint32 file_token(const Tokens *t, gsize i)
 
 static gboolean check_file(const Tokens *t, const char *path, GError **error)
 {
-  if (file_tokens(t) <= (gsize)t->seq) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %" G_GSIZE_FORMAT " tokens: expected more than seq_length %d",
-                path, file_tokens(t), t->seq);
-    return FALSE;
-  }
+  if (file_tokens(t) <= (gsize)t->seq)
+    return input_error(error, "%s: %" G_GSIZE_FORMAT " tokens: expected more than seq_length %d", path, file_tokens(t),
+                       t->seq);
   for (gsize i = 0; i < file_tokens(t); i++)
-    if (file_token(t, i) >= t->vocab) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                  "%s: token %" G_GSIZE_FORMAT ": %d: expected below the vocabulary of %d",
-                  path, i, file_token(t, i), t->vocab);
-      return FALSE;
-    }
+    if (file_token(t, i) >= t->vocab)
+      return input_error(error, "%s: token %" G_GSIZE_FORMAT ": %d: expected below the vocabulary of %d", path, i,
+                         file_token(t, i), t->vocab);
   return TRUE;
 }
 
@@ -43,8 +38,8 @@ gboolean tokens_init(Tokens *t, const char *path, guint64 seed, int vocab, int s
     return TRUE;
   t->file = g_mapped_file_new(path, FALSE, &found);
   if (!t->file)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a file of 16-bit tokens", path, found->message);
-  return t->file && check_file(t, path, error);
+    return input_error(error, "%s: %s: expected a file of 16-bit tokens", path, found->message);
+  return check_file(t, path, error);
 }
 
 void tokens_clear(Tokens *t)

@@ -17,8 +17,6 @@ gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GE
   g_autoptr(PriceTable) prices = price_table_new(model, &counted, cluster);
   if (balance_by_room(model, cluster, &layout, prices, &plan->split))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "plan: layer_split: \"balanced\": expected %d layers that %s can split into %d stages", model->blocks,
-              plan->framework->name, plan_stages(plan));
-  return FALSE;
+  return input_error(error, "plan: layer_split: \"balanced\": expected %d layers that %s can split into %d stages",
+                     model->blocks, plan->framework->name, plan_stages(plan));
 }

@@ -19,8 +19,7 @@ const Schedule *fixed_schedule(const Fixed *fixed)
 
 static gboolean bad_fix(GError **error, const char *key, const char *value, const char *expected)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s", key, value, expected);
-  return FALSE;
+  return input_error(error, "%s: %s: expected %s", key, value, expected);
 }
 
 /* Not one of a key's names: "a, b or c". */
@@ -185,11 +184,8 @@ gboolean space_parse(const char *option, const char *text, guint *space, GError 
 
   for (int i = 0; parts[i]; i++) {
     int named = names_find(names, parts[i]);
-    if (named < 0) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected some of offload, zero++, states, order", option,
-                  parts[i]);
-      return FALSE;
-    }
+    if (named < 0)
+      return input_error(error, "%s: %s: expected some of offload, zero++, states, order", option, parts[i]);
     *space |= 1u << named;
   }
   return TRUE;

@@ -21,17 +21,10 @@ static void keep_entry(Journal *j, const JournalEntry *entry)
   g_hash_table_insert(j->entries, &copy->index, copy);
 }
 
-static gboolean fail(const Journal *j, GError **error, int code, const char *format, ...) G_GNUC_PRINTF(4, 5);
-
-static gboolean fail(const Journal *j, GError **error, int code, const char *format, ...)
+static gboolean of_another(const Journal *j, GError **error)
 {
-  va_list args;
-
-  va_start(args, format);
-  g_autofree char *what = g_strdup_vprintf(format, args);
-  va_end(args);
-  g_set_error(error, TDP_ERROR, code, "--state: %s: %s", j->path, what);
-  return FALSE;
+  return input_error(error, "--state: %s: expected the state of this very search, or a file that is not there",
+                     j->path);
 }
 
 static gboolean read_number(const char *text, double *out)
@@ -91,7 +84,7 @@ static gboolean read_entries(Journal *j, char *text, const char *fingerprint, co
   if (*text == '\0' || cut)
     return TRUE;
   if (!g_str_has_prefix(text, title))
-    return fail(j, error, TDP_ERROR_INPUT, "expected the state of this very search, or a file that is not there");
+    return of_another(j, error);
   for (int n = 2; (end = strchr(line, '\n')); line = end + 1, n++) {
     JournalEntry e, known;
     *end = '\0';
@@ -99,7 +92,7 @@ static gboolean read_entries(Journal *j, char *text, const char *fingerprint, co
     if (!expected && journal_find(j, e.index, &known))
       expected = "each plan once";
     if (expected)
-      return fail(j, error, TDP_ERROR_INPUT, "line %d: expected %s", n, expected);
+      return input_error(error, "--state: %s: line %d: expected %s", j->path, n, expected);
     keep_entry(j, &e);
   }
   *whole = line - text;
@@ -114,12 +107,12 @@ static gboolean read_file(Journal *j, const char *fingerprint, const GArray *pla
   gsize length;
 
   if (g_file_test(j->path, G_FILE_TEST_EXISTS) && !g_file_test(j->path, G_FILE_TEST_IS_REGULAR))
-    return fail(j, error, TDP_ERROR_INPUT, "expected a file, not a folder, a device or a pipe");
+    return input_error(error, "--state: %s: expected a file, not a folder, a device or a pipe", j->path);
   if (!g_file_get_contents(j->path, &text, &length, &why))
     return g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ||
-           fail(j, error, TDP_ERROR_RUNTIME, "cannot be read");
+           runtime_error(error, "--state: %s: cannot be read", j->path);
   if (strlen(text) != length)
-    return fail(j, error, TDP_ERROR_INPUT, "expected the state of this very search, or a file that is not there");
+    return of_another(j, error);
   return read_entries(j, text, fingerprint, plans, whole, error);
 }
 
@@ -127,7 +120,7 @@ static gboolean open_file(Journal *j, const char *fingerprint, gsize whole, GErr
 {
   j->file = fopen(j->path, whole > 0 ? "r+" : "w");
   if (!j->file || fseek(j->file, whole, SEEK_SET) != 0)
-    return fail(j, error, TDP_ERROR_RUNTIME, "%s", g_strerror(errno));
+    return runtime_error(error, "--state: %s: %s", j->path, g_strerror(errno));
   if (whole == 0)
     fprintf(j->file, TITLE "%s\n", fingerprint);
   return TRUE;
@@ -188,7 +181,7 @@ gboolean journal_close(Journal *j, GError **error)
     ok = fclose(j->file) == 0 && ok;
   }
   if (!ok)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "--state: %s: cannot be written", j->path);
+    runtime_error(error, "--state: %s: cannot be written", j->path);
   g_hash_table_unref(j->entries);
   g_free(j->path);
   g_free(j);

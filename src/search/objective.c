@@ -92,13 +92,9 @@ double objective_unit(const Objective *o)
 gboolean objective_check(const Objective *o, const Cluster *cluster, GError **error)
 {
   if (o->value == money_of && cluster->usd_per_device_hour <= 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour, here or by --price",
-                cluster->name);
-  else if (o->value == energy_of && cluster_power_w(cluster) <= 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: power_w: missing: expected the power of a GPU",
-                cluster->device.name);
-  else
-    return TRUE;
-  return FALSE;
+    return input_error(error, "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour, here or by "
+                       "--price", cluster->name);
+  if (o->value == energy_of && cluster_power_w(cluster) <= 0)
+    return input_error(error, "%s: power_w: missing: expected the power of a GPU", cluster->device.name);
+  return TRUE;
 }
