@@ -33,6 +33,21 @@ START_TEST(several_cells_at_once)
 }
 END_TEST
 
+/* Nor does a byte of theirs, whatever it is. */
+START_TEST(any_byte_stays_in_its_cell)
+{
+  for (int byte = 1; byte < 128; byte++) {
+    g_autoptr(Table) table = table_new("<name|step|<note");
+    const char text[] = { 'a', (char)byte, (char)byte, 'b', '\0' };
+    table_add(table, "%s|%d|%s", text, 7, text);
+    ck_assert_int_eq(table_rows(table), 1);
+    ck_assert_str_eq(table_cell(table, 0, 0), text);
+    ck_assert_str_eq(table_cell(table, 0, 1), "7");
+    ck_assert_str_eq(table_cell(table, 0, 2), text);
+  }
+}
+END_TEST
+
 START_TEST(indent_and_short_last_row)
 {
   g_autoptr(Table) table = table_new("<a|b|<c");
@@ -83,5 +98,5 @@ START_TEST(broken_utf8_is_replaced)
 }
 END_TEST
 
-TEST_MAIN("table", columns_are_aligned, several_cells_at_once, indent_and_short_last_row, utf8_counts_columns_not_bytes,
-          no_titles_no_title_line, no_rows, broken_utf8_is_replaced)
+TEST_MAIN("table", columns_are_aligned, several_cells_at_once, any_byte_stays_in_its_cell,
+          indent_and_short_last_row, utf8_counts_columns_not_bytes, no_titles_no_title_line, no_rows, broken_utf8_is_replaced)

@@ -4,8 +4,6 @@
 
 enum { GAP = 2 };
 
-#define CELL_END "\x1f" /* ASCII's unit separator */
-
 struct Table {
   int columns;
   gboolean *left;   /* per column */
@@ -36,19 +34,28 @@ void table_free(Table *table)
   g_free(table);
 }
 
+/* Printed with either mark in place of bars: where the two texts differ a cell ends, whatever its arguments hold. */
 void table_add(Table *table, const char *format, ...)
 {
-  g_autofree char *marked = g_strdelimit(g_strdup(format), "|", *CELL_END);
-  va_list args;
-  va_start(args, format);
-  g_autofree char *text = g_strdup_vprintf(marked, args);
-  va_end(args);
-  int n = 1;
-  for (const char *c = marked; *c; c++)
-    n += *c == *CELL_END;
-  g_auto(GStrv) cells = g_strsplit(text, CELL_END, n);
-  for (int i = 0; i < n; i++)
-    table_take(table, g_strdup(*text ? cells[i] : ""));
+  static const char marks[] = { '|', '\n' };
+  char *texts[G_N_ELEMENTS(marks)];
+  gsize start = 0;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(marks); i++) {
+    g_autofree char *marked = g_strdelimit(g_strdup(format), "|", marks[i]);
+    va_list args;
+    va_start(args, format);
+    texts[i] = g_strdup_vprintf(marked, args);
+    va_end(args);
+  }
+  for (gsize i = 0; texts[0][i]; i++)
+    if (texts[0][i] != texts[1][i]) {
+      table_take(table, g_strndup(texts[0] + start, i - start));
+      start = i + 1;
+    }
+  table_take(table, g_strdup(texts[0] + start));
+  for (gsize i = 0; i < G_N_ELEMENTS(marks); i++)
+    g_free(texts[i]);
 }
 
 void table_take(Table *table, char *cell)
