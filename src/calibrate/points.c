@@ -302,7 +302,7 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
 
   if (kind < 0)
     return csv_refuse(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside, "
-                                    "reference or turn", error);
+                                        "reference or turn", error);
   *p = named(kind, csv_cell(csv, row, "name"));
   p->backward = g_str_equal(csv_cell(csv, row, "pass"), "backward");
   for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {

@@ -283,7 +283,7 @@ char *import_machine(char *const *files, const MachineSaid *said, GError **error
     if (!take(&f, files[i], error))
       return NULL;
   if (!f.topology && f.traces > 1 && f.tests->len == 0) {
-    input_error(error, "--import: %d traces: expected one: those of a run's ranks are read one " "by one", f.traces);
+    input_error(error, "--import: %d traces: expected one: those of a run's ranks are read one by one", f.traces);
     return NULL;
   }
   if (!f.topology) {

@@ -39,7 +39,7 @@ Model *launch_model(const Launch *launch, const char *name, GError **error)
 {
   if (launch->model)
     return model_parse(launch->model, strlen(launch->model), name, error);
-  input_error(error, "%s: model: %s%s: expected its file or name beside it, as in " "--model gpt3", name,
+  input_error(error, "%s: model: %s%s: expected its file or name beside it, as in --model gpt3", name,
               launch->unknown_model ? launch->unknown_model : "not told",
               launch->unknown_model ? " is none that is known here" : "");
   return NULL;

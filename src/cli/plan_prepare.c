@@ -115,8 +115,8 @@ static gboolean check_fixed(const Planning *p, GError **error)
   if (sets == KEY_OTHER || p->fixed.value[sets] < 0)
     return TRUE;
   const char *key = plan_key_of(sets)->shorter;
-  return input_error(error, "--fix: %s: %d: expected no %s with --question %s, which looks for the " "largest", key,
-                     p->fixed.value[sets], key, p->question->name);
+  return input_error(error, "--fix: %s: %d: expected no %s with --question %s, which looks for the largest",
+                     key, p->fixed.value[sets], key, p->question->name);
 }
 
 static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)

@@ -473,8 +473,8 @@ gboolean export_write(const Exporter *exporter, const Model *model, const Cluste
     g_autofree char *all = g_strjoinv("; ", (char **)losses->pdata);
     int n = (int)losses->len - 1;
     return infeasible_error(error,
-                            "%s: %s cannot express %d setting%s of the plan (--allow-lossy writes the file all the same): %s",
-                            path, exporter->name, n, n == 1 ? "" : "s", all);
+                            "%s: %s cannot express %d setting%s of the plan (--allow-lossy writes the file all the "
+                            "same): %s", path, exporter->name, n, n == 1 ? "" : "s", all);
   }
   return files_write(path, text, strlen(text), error);
 }

@@ -151,7 +151,7 @@ gboolean maxtext_trains(const Export *e, GError **error)
     return FALSE;
   stranger = stranger_of(e->model);
   if (stranger)
-    infeasible_error(error, "maxtext: model %s: %s: expected blocks of Llama, Qwen 2 or 3, " "Mixtral or GPT-3",
+    infeasible_error(error, "maxtext: model %s: %s: expected blocks of Llama, Qwen 2 or 3, Mixtral or GPT-3",
                      e->model->name, stranger);
   return !stranger;
 }

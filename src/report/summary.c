@@ -164,9 +164,10 @@ Table *speed_table(const Result *r)
     table_add(table, "%d micro-batch%s on each of %d pipelines", micro, several, replicas);
   table_add(table, "step");
   table_take(table, result_step_text(r));
-  table_add(table,
-            "tokens|%s/s, %s/s a GPU|model|%sFLOP/s a GPU, MFU %.1f %%|hardware|%sFLOP/s a GPU, HFU %.1f %%|bubble|%.1f %% of the pipeline phase",
-            tokens, each, model, 100 * r->mfu, hardware, 100 * r->hfu, 100 * r->metrics.bubble_fraction);
+  table_add(table, "tokens|%s/s, %s/s a GPU", tokens, each);
+  table_add(table, "model|%sFLOP/s a GPU, MFU %.1f %%", model, 100 * r->mfu);
+  table_add(table, "hardware|%sFLOP/s a GPU, HFU %.1f %%", hardware, 100 * r->hfu);
+  table_add(table, "bubble|%.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
   return table;
 }
 
