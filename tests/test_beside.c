@@ -391,6 +391,56 @@ START_TEST(shared_table_stays)
 }
 END_TEST
 
+enum { SHARED_ROWS = 2, SHARED_TABLE = 4 * 64 * HIDDEN };
+
+/* What a row's passes take and leave to others, and what its optimizer frees. */
+static void row_left(const char *schedule, int pp, int zero, gboolean tied, double left[], double freed[])
+{
+  Planned f;
+
+  setup(&f, fixture_gpt_plain(8, HIDDEN, 8, TOKENS, 64), schedule);
+  f.model->tied_embeddings = tied;
+  planned_divide(&f, 1, pp, 2);
+  f.plan.zero = zero;
+  planned_build(&f);
+  for (int row = 0; row < pp; row++) {
+    const int *lane = &f.program->lane_first[row * LANE_COUNT + LANE_COMPUTE];
+    left[row] = 0;
+    for (int i = lane[0]; i < lane[1]; i++) {
+      const Segment *s = segment_of(&f, f.program->lane_tasks[i]);
+      left[row] += s->alloc_bytes - s->free_bytes;
+      freed[row] = s->free_bytes; /* the last one is the optimizer */
+    }
+  }
+  planned_clear(&f);
+}
+
+/* Wherever embedding and head meet, in whatever order their gradients come: of each micro-batch whose head is there one
+ * whole gradient is left to be summed, not two, and each row gives back what it took. */
+START_TEST(shared_table_is_given_back)
+{
+  static const struct {
+    const char *schedule;
+    int pp, zero, heads[SHARED_ROWS];
+    gboolean meet[SHARED_ROWS];
+  } cases[] = {
+    { "1f1b", 1, 1, { 0 }, { TRUE } }, { "1f1b", 1, 2, { 4 }, { TRUE } }, { "1f1b", 1, 3, { 4 }, { TRUE } },
+    { "1f1b", 2, 3, { 0 }, { FALSE } }, { "zb-v", 2, 1, { 0 }, { TRUE } }, { "zb-v", 2, 2, { 4 }, { TRUE } },
+    { "zb-v", 2, 3, { 4 }, { TRUE } }, { "hanayo", 2, 3, { 4 }, { TRUE } },
+    { "chimera", 2, 2, { 2, 2 }, { TRUE, TRUE } }, { "chimera", 2, 3, { 2, 2 }, { TRUE, TRUE } },
+  };
+  double left[2][SHARED_ROWS], freed[2][SHARED_ROWS];
+
+  for (int tied = 0; tied < 2; tied++)
+    row_left(cases[_i].schedule, cases[_i].pp, cases[_i].zero, tied, left[tied], freed[tied]);
+  for (int row = 0; row < cases[_i].pp; row++) {
+    double kept = cases[_i].meet[row] && cases[_i].zero == 3 ? SHARED_TABLE : 0;
+    ck_assert_double_eq(left[0][row] - left[1][row], cases[_i].heads[row] * SHARED_TABLE);
+    ck_assert_double_eq(freed[1][row] - freed[0][row], kept);
+  }
+}
+END_TEST
+
 static double most_buffers(const Program *p)
 {
   g_autoptr(Trace) t = simulate(p);
@@ -440,4 +490,4 @@ TEST_LOOPS("beside", { receives_are_posted, 4 }, { spread_rows_are_held }, { hea
            { choices_are_kept }, { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn, 2 },
            { others_hold_nothing_between_passes, 3 }, { schedules_give_back }, { experts_hold_their_rows },
            { sends_come_through }, { results_that_come_around_are_received }, { two_results_are_held, 4 },
-           { gathered_weights_are_held_early }, { shared_table_stays, 2 })
+           { gathered_weights_are_held_early }, { shared_table_stays, 2 }, { shared_table_is_given_back, 10 })
