@@ -69,6 +69,8 @@ OTHERWISE = {  # src/export/primus.c
     "megatron.core.models.hybrid.hybrid_layer_specs": "megatron.core.models.mamba.mamba_layer_specs",
 }
 RENAMED = {"--cuda-graph-modules": "--cuda-graph-scope"}  # since core 0.16
+OF_YARN = {"--rotary-scaling-factor": 1, "--yarn-original-max-position-embeddings": 1, "--yarn-beta-fast": 1,
+           "--yarn-beta-slow": 1, "--mscale": 1, "--mscale-all-dim": 1, "--no-yarn-correction-range-round-to-int": 0}
 SPELLED = {"_StoreTrueAction": "true", "_StoreFalseAction": "false"}
 
 
@@ -98,12 +100,26 @@ def same(found, value):
     return found == value and (type(found) is type(value) or (type(found), type(value)) == (int, float))
 
 
+def without_yarn(words):
+    """Of the flags of core 0.19, which this Megatron-LM does not have: positions that are not scaled."""
+    left, words = [], list(words)
+    while words:
+        word = words.pop(0)
+        if word in OF_YARN:
+            del words[:OF_YARN[word]]
+        else:
+            left.append("rope" if word == "yarn" else word)
+    return left
+
+
 def check_arguments(a, overrides, plan):
     """Every override is an argument, and all of them are what Megatron-LM makes of the flags of its own export."""
     losses = {kind: set(plan["exports"][kind]["losses"]) for kind in ("megatron", "primus")}
     parser = _build_megatron_parser()
     parser.error = lambda message: sys.exit(message)
     words = arguments_of(plan["exports"]["megatron"]["text"])[2]
+    if any("rope_scaling: yarn" in line for line in losses["primus"] - losses["megatron"]):
+        words = without_yarn(words)
     theirs = vars(parser.parse_args([RENAMED.get(word, word) for word in words]))
     unknown = set(overrides) - set(theirs) - OWN
     assert not unknown, "left out without a word: %s" % sorted(unknown)
