@@ -77,7 +77,7 @@ START_TEST(recorded_inputs_are_copied)
 }
 END_TEST
 
-/* Mamba's layers have no mask. */
+/* Neither Mamba's layers have a mask nor those of experts alone. */
 START_TEST(recorded_mamba)
 {
   Planned f;
@@ -90,6 +90,11 @@ START_TEST(recorded_mamba)
   replay_of(&f, 1, bytes, kernels, operations);
   ck_assert(kernels[0] == 1 && operations[0] == 3 && kernels[1] == 1 && operations[1] == 3);
   ck_assert_double_eq(bytes[0], bytes[1]);
+  int experts = 1;
+  while (spec_mixes(model_layer(f.model, experts)))
+    experts++;
+  replay_of(&f, experts, bytes, kernels, operations);
+  ck_assert(kernels[0] == 1 && operations[0] == 3 && bytes[0] == 4.0 * f.plan.seq * f.model->hidden);
   planned_clear(&f);
 }
 END_TEST

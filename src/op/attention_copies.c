@@ -16,10 +16,10 @@ static void repeat_keys(Build *b, const CoreRows *r)
                                 .backward_bytes = own + all, .backward_kernels = 2, .saved = all - own });
 }
 
-/* Parts that the core takes in place, and whose gradients come one by one. */
+/* Parts that the core takes in place, and whose gradients come one by one; of cross attention they were never one. */
 static void join_gradients(Build *b, const CoreRows *r)
 {
-  if (b->passes->framework->qkv_joined)
+  if (b->passes->framework->qkv_joined && b->attention == &b->spec->attention)
     build_stream(b, &(Stream) { .name = "join qkv gradients", .backward_bytes = own_bytes(b, r), .backward_kernels = 1 });
 }
 
@@ -32,9 +32,10 @@ static void copy_split(Build *b, const CoreRows *r)
   gboolean grouped = shared && r->keys > a->head_dim; /* one group is the heads as they are */
   double each = 2 * b->bytes * b->tokens;
   double copied = turned ? each * (r->values + (grouped ? r->queries : 0)) : own_bytes(b, r);
+  double kernels = turned ? 1 + grouped : 3;
 
   if (b->passes->framework->copies_split_qkv && own && !a->kv_lora_rank && (turned || shared))
-    build_stream(b, &(Stream) { .name = "copy split qkv", .forward_bytes = copied, .forward_kernels = 2,
+    build_stream(b, &(Stream) { .name = "copy split qkv", .forward_bytes = copied, .forward_kernels = kernels,
                                 .backward_bytes = own_bytes(b, r), .backward_kernels = 1 });
 }
 

@@ -24,14 +24,15 @@ static Given given(const Build *b)
 
 /* What a recorded part reads lies where it was recorded, so its inputs are copied there, in place of which the backward keeps
  * them, and so are gradients of what it gives (Transformer Engine's graph.py, static_input_surface and
- * static_grad_outputs). But for Mamba's one input is a mask of a byte for each pair of tokens, which Megatron Core makes for
+ * static_grad_outputs). Where a block attends one input is a mask of a byte for each pair of tokens, which Megatron Core makes for
  * each replay where there is none (transformer_layer.py, get_zero_attention_mask). Operations of the host besides the copies
  * are the mask, the function of autograd that does this, and the replay. */
 void build_replay(Build *b)
 {
   enum { FUNCTION_AND_REPLAY = 2, MASK_AND_COPY = 2 };
   LinearKind kind = b->spec->linear.kind;
-  gboolean masked = b->spec->linear.heads == 0 || (kind != LINEAR_MAMBA1 && kind != LINEAR_MAMBA2);
+  gboolean mamba = b->spec->linear.heads > 0 && (kind == LINEAR_MAMBA1 || kind == LINEAR_MAMBA2);
+  gboolean masked = spec_mixes(b->spec) && !mamba; /* what attends */
   double row = b->hidden * b->bytes, mask = b->tokens * b->passes->seq;
   int copies = 1 + (masked ? MASK_AND_COPY : 0);
   Given out = given(b);

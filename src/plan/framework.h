@@ -156,7 +156,7 @@ typedef struct {
   gboolean repeats_keys;      /* keys and values are copied for each head of queries that shares them */
   gboolean copies_split_qkv;  /* what a fused core does not take as it was split is copied, and gradients beside each other */
   gboolean qkv_bias_apart;    /* a kernel adds that of queries, keys and values, which no later one takes up */
-  gboolean qkv_joined;        /* their gradients are copied beside each other; the context's is not laid out anew */
+  gboolean qkv_joined;        /* their gradients are copied beside each other; the context's of one sequence is not laid out anew */
   gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean table_gradients;   /* an embedding's gradient is a whole table, each micro-batch */

@@ -66,5 +66,6 @@ void amax_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *
     host_s += p->graph == GRAPH_FULL ? 0 : op_issue_s(ops[i], p->framework, &site->device);
   }
   s->data_s += slack_s > 0 ? MAX(host_s, device_s - slack_s) : device_s;
+  s->slack_s = slack_s > 0 ? MAX(0, slack_s + host_s - device_s) : s->slack_s; /* what it leaves to others */
   s->seconds += s->data_s;
 }

@@ -154,7 +154,7 @@ static int pass_spec(LinksBuild *b, const Segment *s, int row)
   const PassLayout *passes = &layout_of_layer(b->layout, s->first_layer, &room)->passes;
   const GroupShape groups[] = { pass_group(passes, b->cluster, RANKS_TENSOR),
                                 pass_group(passes, b->cluster, RANKS_EXPERT_BLOCK) };
-  const double exposed_s[] = { s->seconds - s->compute_s - s->expert_s, s->expert_s };
+  const double exposed_s[] = { s->seconds - s->compute_s - s->expert_s - s->data_s, s->expert_s };
   guint first_use = b->links->uses->len;
   double weights[G_N_ELEMENTS(groups)] = { 0 };
   int tiers[G_N_ELEMENTS(groups)];
