@@ -3,6 +3,21 @@
 
 #include "fixture.h"
 
+#include <string.h>
+
+/* Of a small model of these fields of Hugging Face's. */
+static Case small_model(const char *type, const char *more)
+{
+  Case c = case_new("llama-3.1-8b", "dgx-h100", 64);
+  g_autofree char *text = g_strdup_printf("{\"model_type\":\"%s\",\"hidden_size\":64,\"num_hidden_layers\":8,"
+                                          "\"vocab_size\":100,\"num_attention_heads\":4,\"intermediate_size\":96%s%s}",
+                                          type, *more ? "," : "", more);
+  model_free(c.model);
+  c.model = model_parse(text, strlen(text), "f", NULL);
+  c.plan.seq = c.model->seq;
+  return c;
+}
+
 START_TEST(megatron_latent_attention)
 {
   Case c = case_new("deepseek-v3", "dgx-h100", 64);
@@ -165,13 +180,7 @@ START_TEST(megatron_families)
     {"arcee", "", "--squared-relu"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    Case c = case_new("llama-3.1-8b", "dgx-h100", 64);
-    g_autofree char *text = g_strdup_printf("{\"model_type\":\"%s\",\"hidden_size\":64,\"num_hidden_layers\":8,"
-                                            "\"vocab_size\":100,\"num_attention_heads\":4,\"intermediate_size\":96}",
-                                            cases[i].type);
-    model_free(c.model);
-    c.model = model_parse(text, strlen(text), "f", NULL);
-    c.plan.seq = c.model->seq;
+    Case c = small_model(cases[i].type, "");
     test_text(lost(&c, "megatron"), cases[i].losses);
     has(&c, "megatron", cases[i].part);
     case_clear(&c);
@@ -208,13 +217,7 @@ START_TEST(rope_scaling)
     {"\"rope_parameters\":{\"rope_type\":\"default\"}", "", "--rotary-base"},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    Case c = case_new("llama-3.1-8b", "dgx-h100", 64);
-    g_autofree char *text = g_strdup_printf("{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":8,"
-                                            "\"vocab_size\":100,\"num_attention_heads\":4,\"intermediate_size\":96,%s}",
-                                            cases[i].key);
-    model_free(c.model);
-    c.model = model_parse(text, strlen(text), "f", NULL);
-    c.plan.seq = c.model->seq;
+    Case c = small_model("llama", cases[i].key);
     test_text(lost(&c, "megatron"), cases[i].losses);
     has(&c, "megatron", cases[i].part);
     if (!strstr(cases[i].part, "--use-rope-scaling"))

@@ -22,11 +22,11 @@ static Given given(const Build *b)
   return (Given) { b->rows * (1 + shares) + sent, 3 + shares };
 }
 
-/* What a recorded part reads lies where it was recorded, so its inputs are copied there, in place of which the backward keeps
- * them, and so are gradients of what it gives (Transformer Engine's graph.py, static_input_surface and
- * static_grad_outputs). Where a block attends one input is a mask of a byte for each pair of tokens, which Megatron Core makes for
- * each replay where there is none (transformer_layer.py, get_zero_attention_mask). Operations of the host besides the copies
- * are the mask, the function of autograd that does this, and the replay. */
+/* What a recorded part reads lies where it was recorded, so its inputs are copied there, in place of which the backward
+ * keeps them, and so are gradients of what it gives (Transformer Engine's graph.py, static_input_surface and
+ * static_grad_outputs). Where a block attends one input is a mask of a byte for each pair of tokens, which Megatron Core
+ * makes for each replay where there is none (transformer_layer.py, get_zero_attention_mask). Operations of the host
+ * besides the copies are the mask, the function of autograd that does this, and the replay. */
 void build_replay(Build *b)
 {
   enum { FUNCTION_AND_REPLAY = 2, MASK_AND_COPY = 2 };
