@@ -106,6 +106,47 @@ START_TEST(odd_sides_are_slower)
 }
 END_TEST
 
+/* What is added to a matrix reads and writes it behind the arithmetic; products that are not are as before. */
+START_TEST(added_products_hide_less)
+{
+  MatmulModel model = ideal(), added = model;
+  Matmul plain = { 8192, 8192, 1024, 1, DTYPE_BF16 }, sum = plain;
+
+  sum.accumulate_bytes = 6.0 * 8192 * 8192;
+  added.added_power = 1;
+  double whole = matmul_model_s(&added, PEAK, BANDWIDTH, SMS, &sum), bytes = 2.0 * 2 * 8192 * 1024 + 8.0 * 8192 * 8192;
+  near(whole, matmul_model_s(&model, PEAK, 1e18, SMS, &plain) + bytes / (BANDWIDTH * model.bandwidth_fraction), 1e-6);
+  ck_assert_double_gt(whole, 1.2 * matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &sum));
+  near(matmul_model_s(&added, PEAK, BANDWIDTH, SMS, &plain), matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &plain), 1e-9);
+  model.overlap_power = added.overlap_power = 1.2; /* never hides more than others */
+  added.added_power = 3;
+  near(matmul_model_s(&added, PEAK, BANDWIDTH, SMS, &sum), matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &sum), 1e-9);
+}
+END_TEST
+
+/* Each call fills tiles and waves of its own, and starts. */
+START_TEST(experts_with_a_call_each)
+{
+  MatmulModel model = ideal();
+  Matmul together = { 300, 1000, 4096, 8, DTYPE_BF16, .accumulate_bytes = 8e6 }, calls = together, one = together;
+
+  model.launch_s = 3e-6;
+  model.wave_weight = 1;
+  calls.calls = 8;
+  one.batch = 1;
+  one.accumulate_bytes /= 8;
+  near(matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &calls), 8 * matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &one), 1e-9);
+  ck_assert_double_gt(matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &calls),
+                      1.1 * matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &together));
+  model.experts_at_once = 4;
+  one.batch = 4;
+  one.accumulate_bytes *= 4;
+  near(matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &calls), 2 * matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &one), 1e-9);
+  model.experts_at_once = 16;
+  near(matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &calls), matmul_model_s(&model, PEAK, BANDWIDTH, SMS, &together), 1e-9);
+}
+END_TEST
+
 START_TEST(wider_format_where_one_is_missing)
 {
   Device device = {.sms = SMS, .memory_bytes_per_s = BANDWIDTH, .sustained_fraction = 1};
@@ -505,7 +546,7 @@ END_TEST
 
 TEST_LOOPS("cost_kernels",
            { large_matmul_is_arithmetic }, { thin_matmul_is_memory }, { tiny_matmul_is_launch }, { last_wave },
-           { grows_with_each_side }, { odd_sides_are_slower }, { wider_format_where_one_is_missing },
+           { grows_with_each_side }, { odd_sides_are_slower }, { added_products_hide_less }, { experts_with_a_call_each }, { wider_format_where_one_is_missing },
            { grouped_products }, { sustained_rate }, { attention_work }, { attention_between_points },
            { attention_falls_back }, { attention_in_eight_bits }, { dropout_slows_attention },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },

@@ -149,6 +149,30 @@ START_TEST(unaligned_rows)
 }
 END_TEST
 
+/* Products of a device that sustains 0.8 of its rate, added to a matrix or not, and experts, two at once. */
+START_TEST(library_rows)
+{
+  MatmulModel model = { .efficiency = 0.8, .bandwidth_fraction = 0.9, .overlap_power = 4, .wave_weight = 1,
+                        .added_power = 1.3, .experts_at_once = 2 };
+  g_autoptr(GArray) rows = g_array_new(FALSE, TRUE, sizeof(MatmulRow));
+
+  for (int i = 0; i < 120; i++) {
+    MatmulRow row = { .shape = { 1024 + 300 * (i % 7), 4096, 256 << i % 4, 1, DTYPE_BF16 }, .check = i % 3 == 0 };
+    row.shape.calls = i % 5 == 0 ? 16 : 0;
+    row.shape.batch = MAX(1, row.shape.calls);
+    row.shape.accumulate_bytes = i % 2 * 6 * row.shape.m * row.shape.n * row.shape.batch;
+    row.seconds = matmul_model_s(&model, 0.8 * PEAK, 2e12, SMS, &row.shape) * noise(0.02);
+    g_array_append_val(rows, row);
+  }
+  model.added_power = model.experts_at_once = 0;
+  FitResult found = fit_library((MatmulRow *)(gpointer)rows->data, (int)rows->len, PEAK, 2e12, SMS, &model);
+  ck_assert_double_lt(found.fit.mean, 0.02);
+  ck_assert_double_lt(found.check.mean, 0.02);
+  near(model.added_power, 1.3, 0.1);
+  ck_assert_double_eq(model.experts_at_once, 2);
+}
+END_TEST
+
 /* ---- attention ---- */
 
 /* A server's kernels at shares 0.3, 0.5 and 0.6 of peak, with 14 us and 1 ps a
@@ -357,6 +381,6 @@ START_TEST(curves_of_collectives)
 END_TEST
 
 TEST_LOOPS("fit", { error_statistics }, { a_third_is_for_checking }, { minimum_and_bounds }, { matmul_constants },
-           { quantization_is_told_apart }, { unaligned_rows }, { attention_of_a_server, 2 }, { link_constants },
+           { quantization_is_told_apart }, { unaligned_rows }, { library_rows }, { attention_of_a_server, 2 }, { link_constants },
            { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split },
            { curves_of_collectives })

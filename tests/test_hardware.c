@@ -295,6 +295,8 @@ START_TEST(like_overrides_keys_of_sections)
     OF("unaligned", "words_of_activations", unaligned[0][1], 1),
     OF("unaligned", "bytes", unaligned[1][0], 1),
     OF("unaligned", "bytes_of_activations", unaligned[1][1], 1),
+    OF("library", "added_power", added_power, 1),
+    OF("library", "experts_at_once", experts_at_once, 1),
     OF("early", "cuda_version", early_cuda_version, 1),
     OF("early", "product_share", early_product_share, 1),
     OF("dispatch", "base_us", dispatch.base_s, 1e-6),
@@ -316,6 +318,9 @@ START_TEST(like_overrides_keys_of_sections)
     ck_assert_int_eq(kernels->n_attention, base.kernels.n_attention);
     ck_assert_int_eq(kernels->n_memory_kernels, base.kernels.n_memory_kernels);
     NEAR(kernels->matmul[DTYPE_BF16].unaligned[1][0], kernels->unaligned[1][0]);
+    NEAR(kernels->matmul[DTYPE_FP8].added_power, kernels->added_power);
+    NEAR(kernels->matmul[DTYPE_BF16].experts_at_once, kernels->experts_at_once);
+    ck_assert_double_eq(kernels->grouped[DTYPE_BF16].added_power, 0); /* measured of calls alone */
   }
   device_clear(&base);
 }

@@ -18,6 +18,7 @@ typedef struct {
                               those that are there alone */
   double bytes;            /* of such a product: read and written */
   gboolean grouped;        /* `batch` experts of a rank in one kernel */
+  double calls;            /* of the library for them, if they are not; else 0 */
   gboolean over_rows;      /* k counts rows of both factors, as of a weight's gradient: they start at multiples of m and
                               n, not of k */
 } Matmul;

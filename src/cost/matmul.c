@@ -112,16 +112,22 @@ static double compute_s(const MatmulModel *model, const Tiling *tiling, int sms,
   return best;
 }
 
-double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double memory_bytes_per_s, int sms,
-                      const Matmul *matmul)
+/* Where a product is added to a matrix, a tile reads and writes that after its arithmetic. */
+static double overlap_power(const MatmulModel *model, const Matmul *matmul)
 {
-  if (!(matmul->m > 0 && matmul->n > 0 && matmul->k > 0 && matmul->batch > 0))
-    return 0;
+  double power = matmul->activations ? 1 : model->overlap_power;
+
+  return matmul->accumulate_bytes > 0 && model->added_power > 0 ? MIN(power, model->added_power) : power;
+}
+
+static double kernel_s(const MatmulModel *model, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                       const Matmul *matmul)
+{
   double bytes = dtype_bytes[matmul->dtype];
   double in_bytes = (matmul->m * matmul->k + matmul->k * matmul->n) * bytes * matmul->batch;
   double out = matmul->m * matmul->n * matmul->batch;
   double s_per_byte = 1 / (memory_bytes_per_s * model->bandwidth_fraction);
-  double power = matmul->activations ? 1 : model->overlap_power;
+  double power = overlap_power(model, matmul);
   Tiling tiling;
   lay_tiles(model, peak_flops_per_s / sms, matmul, &tiling);
 
@@ -140,6 +146,19 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
     best = MIN(best, seconds);
   }
   return model->launch_s + best;
+}
+
+double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                      const Matmul *matmul)
+{
+  Matmul one = *matmul;
+  double times = MAX(1, matmul->calls / MAX(1, model->experts_at_once));
+
+  if (!(matmul->m > 0 && matmul->n > 0 && matmul->k > 0 && matmul->batch > 0))
+    return 0;
+  one.batch /= times;
+  one.accumulate_bytes /= times;
+  return times * kernel_s(model, peak_flops_per_s, memory_bytes_per_s, sms, &one);
 }
 
 /* One tile a block, or more where blocks are larger than tiles. */

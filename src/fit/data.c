@@ -78,6 +78,24 @@ GArray *data_unaligned(const Csv *csv, const char *gpu, GError **error)
   return some(g_steal_pointer(&rows), csv, gpu, error);
 }
 
+GArray *data_library(const Csv *csv, const char *gpu, GError **error)
+{
+  static const char *const columns[] = {"calls", "m", "n", "k", "added", "time_us", NULL};
+  g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(MatmulRow));
+  for (int i = 0; i < (int)csv->rows->len; i++) {
+    double x[6];
+    if (!is(csv, i, "gpu", gpu))
+      continue;
+    if (!reals(csv, i, columns, x, error))
+      return NULL;
+    MatmulRow row = {.shape = {.batch = x[0], .m = x[1], .n = x[2], .k = x[3], .dtype = DTYPE_BF16,
+                               .accumulate_bytes = x[0] * x[1] * x[2] * x[4], .calls = x[0] > 1 ? x[0] : 0},
+                     .seconds = x[5] * US, .check = fit_is_check(x, 5)};
+    g_array_append_val(rows, row);
+  }
+  return some(g_steal_pointer(&rows), csv, gpu, error);
+}
+
 /* ---- attention ---- */
 
 typedef enum { PASS_FORWARD, PASS_BACKWARD, PASS_BOTH } Pass;

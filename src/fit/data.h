@@ -16,6 +16,9 @@ GArray *data_matmul(const Csv *csv, const char *gpu, const char *dtype, GError *
 /* GArray of MatmulRow: those of a GPU, in fp16, whose rows are not aligned. */
 GArray *data_unaligned(const Csv *csv, const char *gpu, GError **error);
 
+/* GArray of MatmulRow: those of a GPU in bf16, alone or of experts with a call each, some added to a matrix. */
+GArray *data_library(const Csv *csv, const char *gpu, GError **error);
+
 /* GArray of AttentionRow: those of a source, GPU and kernel. Where only both
  * passes together were timed, the forward pass is taken off: its time if it was
  * measured too, else the share it has on the GPU `split` (of FlashAttention-1:

@@ -73,6 +73,12 @@ typedef struct {
 FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
                      MatmulModel *model, Quantize *quantize);
 
+/* `added_power` and `experts_at_once` of a model whose other constants are known; rows of products alone, added to a
+ * matrix or not, and of experts, a call each. The
+ * rate that the device sustained is fitted besides, and not kept. */
+FitResult fit_library(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                      MatmulModel *model);
+
 /* `unaligned` of a model whose other constants are known; rows of all four kinds. */
 FitResult fit_unaligned(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
                         MatmulModel *model);

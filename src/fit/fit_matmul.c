@@ -137,3 +137,64 @@ FitResult fit_unaligned(const MatmulRow *rows, int n, double peak_flops_per_s, d
   }
   return errors(model, &none, &data);
 }
+
+/* ---- products as training calls the library ---- */
+
+#define EXPERTS_AT_ONCE_MAX 4 /* streams of Transformer Engine, multi_stream.cpp */
+
+typedef struct {
+  Data data;
+  MatmulModel *model;
+  gboolean experts; /* rows that are tried */
+  double peak_flops_per_s;
+} Library;
+
+static double library_ratio(const Library *l, const MatmulRow *row)
+{
+  const Quantize none = {0};
+
+  return row_ratio(l->model, &none, &l->data, row);
+}
+
+static double library_sum(const Library *l)
+{
+  double sum = 0;
+
+  for (int i = 0; i < l->data.n; i++)
+    if (!l->data.rows[i].check && (l->data.rows[i].shape.calls > 1) == l->experts)
+      sum += fabs(log(library_ratio(l, &l->data.rows[i])));
+  return sum;
+}
+
+static double library_loss(const double *x, gpointer p)
+{
+  Library *l = p;
+
+  l->model->added_power = x[0];
+  l->data.peak_flops_per_s = x[1] * l->peak_flops_per_s;
+  return library_sum(l);
+}
+
+FitResult fit_library(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                      MatmulModel *model)
+{
+  static const FitParameter parameters[] = {{1.5, 1, 16, 0.3}, {1, 0.5, 2, 0.1}};
+  Library l = {{rows, n, peak_flops_per_s, memory_bytes_per_s, sms, *model}, model, FALSE, peak_flops_per_s};
+  double x[G_N_ELEMENTS(parameters)], least = INFINITY, best = 1;
+  FitSides sides;
+
+  fit_minimize(parameters, G_N_ELEMENTS(parameters), library_loss, &l, x);
+  library_loss(x, &l);
+  l.experts = TRUE;
+  for (model->experts_at_once = 1; model->experts_at_once <= EXPERTS_AT_ONCE_MAX; model->experts_at_once *= 2) {
+    double sum = library_sum(&l);
+    best = sum < least ? model->experts_at_once : best;
+    least = MIN(least, sum);
+  }
+  model->experts_at_once = best;
+  fit_sides_init(&sides, n);
+  for (int i = 0; i < n; i++)
+    if (rows[i].shape.calls > 1 || rows[i].shape.accumulate_bytes > 0)
+      fit_sides_add(&sides, rows[i].check, library_ratio(&l, &rows[i]));
+  return fit_sides_clear(&sides);
+}

@@ -14,6 +14,7 @@ static const struct {
 } kinds[] = {
   {"matmul", fit_matmul_job},
   {"unaligned", fit_unaligned_job},
+  {"library", fit_library_job},
   {"attention", fit_attention_job},
   {"attention-tail", fit_attention_tail_job},
   {"attention-like", fit_attention_like_job},
@@ -37,7 +38,7 @@ FitData *fit_data_load(GError **error)
   if (!(data->fits = load("fits.csv", error)) || !(data->matmul = load("gemm.csv", error)) ||
       !(data->attention = load("attention.csv", error)) || !(data->collectives = load("collectives.csv", error)) ||
       !(data->dispatch = load("dispatch.csv", error)) || !(data->grouped = load("grouped.csv", error)) ||
-      !(data->unaligned = load("unaligned.csv", error)))
+      !(data->unaligned = load("unaligned.csv", error)) || !(data->library = load("library.csv", error)))
     return NULL;
   data->n_jobs = (int)data->fits->rows->len;
   data->jobs = g_new0(FitJob, (gsize)data->n_jobs);
@@ -51,7 +52,7 @@ FitData *fit_data_load(GError **error)
 void fit_data_free(FitData *data)
 {
   Csv *files[] = {data->fits, data->matmul, data->attention, data->collectives, data->dispatch,
-                  data->grouped, data->unaligned};
+                  data->grouped, data->unaligned, data->library};
   for (guint i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i])
       csv_free(files[i]);

@@ -16,7 +16,7 @@ typedef struct {
 } FitJob;
 
 typedef struct {
-  Csv *fits, *matmul, *attention, *collectives, *dispatch, *grouped, *unaligned;
+  Csv *fits, *matmul, *attention, *collectives, *dispatch, *grouped, *unaligned, *library;
   FitJob *jobs;
   int n_jobs;
 } FitData;
@@ -32,6 +32,7 @@ gboolean fit_job_run(const FitData *data, const FitJob *job, gboolean dry_run, F
 
 gboolean fit_matmul_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
 gboolean fit_unaligned_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
+gboolean fit_library_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
 gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                            GError **error);
 gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,

@@ -67,3 +67,32 @@ gboolean fit_unaligned_job(const FitData *data, const FitJob *job, gboolean dry_
   device_clear(&device);
   return dry_run || save_unaligned(job, &model, result, error);
 }
+
+static gboolean save_library(const FitJob *job, const MatmulModel *model, const FitResult *result, GError **error)
+{
+  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
+  g_auto(PartFile) file = {NULL, NULL};
+  if (!part_file_load(&file, below, error))
+    return FALSE;
+  cJSON *object = part_file_member(file.root, "library", FALSE);
+  part_file_number(object, "added_power", model->added_power);
+  part_file_number(object, "experts_at_once", model->experts_at_once);
+  g_autofree char *source = g_strdup_printf(
+    "fitted: %d products of %s in hardware/data/library.csv; %d others: mean error %.1f %%, p90 %.1f %%",
+    result->fit.n, job->data, result->check.n, 100 * result->check.mean, 100 * result->check.p90);
+  part_file_string(object, "source", source);
+  return part_file_save(&file, error);
+}
+
+gboolean fit_library_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+{
+  g_autoptr(GArray) rows = data_library(data->library, job->data, error);
+  Device device = {0};
+  if (!rows || !device_load(job->hardware, &device, error))
+    return FALSE;
+  MatmulModel model = device.kernels.matmul[DTYPE_BF16];
+  *result = fit_library((const MatmulRow *)(gpointer)rows->data, (int)rows->len, device.peak_flops_per_s[DTYPE_BF16],
+                        device.memory_bytes_per_s, device.sms, &model);
+  device_clear(&device);
+  return dry_run || save_library(job, &model, result, error);
+}

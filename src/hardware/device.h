@@ -47,6 +47,8 @@ typedef struct {
   double wave_weight;        /* share of the last, partly filled wave that counts */
   double tile;               /* side of the only tile; 0 = those that GPU libraries have */
   double crowding;           /* how much longer while all devices of the node compute; >= 1 */
+  double added_power;        /* overlap_power where the product is added to a matrix; 0 = as others */
+  double experts_at_once;    /* of a rank's, whose products are a call of the library each; below 1 = 1 */
   double unaligned[2][2];    /* [rows start at any byte, not at words][no factor is a weight]: how much slower
                                 arithmetic is than where they start at 16 bytes; below 1 = as these */
   Provenance provenance;
@@ -108,6 +110,7 @@ typedef struct {
 typedef struct {
   char *name;
   double unaligned[2][2]; /* as each MatmulModel has it */
+  double added_power, experts_at_once; /* the same */
   MatmulModel matmul[DTYPE_COUNT];
   MatmulModel grouped[DTYPE_COUNT]; /* products of several experts at once; not known = as others */
   AttentionCurve *attention;

@@ -202,6 +202,15 @@ static gboolean read_unaligned(const PartSource *source, Kernels *kernels, GErro
   return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->unaligned[0][0] > 0, kernels, NULL, error);
 }
 
+static gboolean read_library(const PartSource *source, Kernels *kernels, GError **error)
+{
+  static const JsonField fields[] = {
+    {"added_power", JSON_REAL, G_STRUCT_OFFSET(Kernels, added_power), TRUE, 1, 64},
+    {"experts_at_once", JSON_REAL, G_STRUCT_OFFSET(Kernels, experts_at_once), TRUE, 1, 64},
+  };
+  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->added_power > 0, kernels, NULL, error);
+}
+
 /* ---- early libraries ---- */
 
 static gboolean read_early(const PartSource *source, Kernels *kernels, GError **error)
@@ -316,6 +325,7 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
     {"grouped", JSON_ANY},
     {"attention", JSON_ANY},
     {"unaligned", JSON_ANY},
+    {"library", JSON_ANY},
     {"early", JSON_ANY},
     {"memory", JSON_ANY, .required = TRUE},
     {"dispatch", JSON_ANY},
@@ -325,6 +335,7 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
          read_section(source, "grouped", out, read_grouped, error) &&
          read_section(source, "attention", out, read_attention, error) &&
          read_section(source, "unaligned", out, read_unaligned, error) &&
+         read_section(source, "library", out, read_library, error) &&
          read_section(source, "early", out, read_early, error) &&
          read_section(source, "memory", out, read_memory, error) &&
          read_section(source, "dispatch", out, read_dispatch, error);
@@ -344,6 +355,8 @@ static gboolean finish_kernels(const PartSource *source, gpointer out, GError **
     borrow(kernels, d, DTYPE_BF16, TRUE);
     memcpy(kernels->matmul[d].unaligned, kernels->unaligned, sizeof kernels->unaligned);
     memcpy(kernels->grouped[d].unaligned, kernels->unaligned, sizeof kernels->unaligned);
+    kernels->matmul[d].added_power = kernels->added_power;
+    kernels->matmul[d].experts_at_once = kernels->experts_at_once;
   }
   return TRUE;
 }
