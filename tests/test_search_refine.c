@@ -1,5 +1,7 @@
 /* What lies beyond the space, near the best plans: counts of recomputed layers, groups of ZeRO-3. */
+#include "base/units.h"
 #include "main.h"
+#include "plan/nearest.h"
 #include "search_instance.h"
 
 #include <math.h>
@@ -102,4 +104,32 @@ START_TEST(groups_are_found)
 }
 END_TEST
 
-TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { counts_are_found, 48 }, { groups_are_found })
+/* Where memory is short several plans lead to the same groups or counts; it is found once. */
+START_TEST(plans_are_found_once)
+{
+  static const struct {
+    const char *model, *cluster;
+    int gpus, batch, seq;
+    double gib;
+  } asked[] = { { "gemma-2-9b", "dgx-h100", 16, 128, 4096, 72.5 }, { "gemma-3-1b", "dgx", 8, 128, 32768, 20.2 } };
+  Instance in = { .model = fixture_known_model(asked[_i].model),
+                  .cluster = fixture_cluster(asked[_i].cluster, asked[_i].gpus),
+                  .framework = fixture_framework("megatron-core-2026") };
+
+  in.base = plan_default(in.model, in.framework);
+  in.base.gpus = asked[_i].gpus;
+  in.base.global_batch = asked[_i].batch;
+  in.base.seq = asked[_i].seq;
+  in.cluster->device.memory_bytes = asked[_i].gib * GIB;
+  in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .top = 10, .refine = TRUE, .threads = 1 };
+  g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert_uint_eq(r->best->len, 10);
+  for (guint i = 0; i < r->best->len; i++)
+    for (guint j = 0; j < i; j++)
+      ck_assert(!plan_same(&g_array_index(r->best, Found, i).plan, &g_array_index(r->best, Found, j).plan));
+  instance_clear(&in);
+}
+END_TEST
+
+TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { counts_are_found, 48 }, { groups_are_found },
+           { plans_are_found_once, 2 })

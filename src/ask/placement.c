@@ -25,19 +25,10 @@ static void add_step(const Orders *o, const char *what, const char *split, const
   table_add(o->table, "%s", !m ? "no plan" : m->peak_memory_bytes <= m->capacity_bytes ? "yes" : "no");
 }
 
-static char *order_text(const Plan *plan)
-{
-  GString *s = g_string_new(NULL);
-
-  for (int i = 0; i < NODE_TYPES_MAX && plan->types[i]; i++)
-    g_string_append_printf(s, "%s%s", i ? " then " : "", plan->types[i]);
-  return g_string_free(s, FALSE);
-}
-
 static void try_plan(const Orders *o, const Plan *plan, const char *split)
 {
   const Result *r = o->best;
-  g_autofree char *order = order_text(plan);
+  g_autofree char *order = plan_types_text(plan);
   Metrics m;
 
   if (plan_check(plan, r->model, r->cluster, NULL) != RULE_NONE) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/units.h"
+#include "plan/nearest.h"
 #include "sim/simulate.h"
 
 void planning_init(Planning *p)
@@ -238,13 +239,6 @@ static void say_margin(Planning *p)
                                    step, label, need, chance));
 }
 
-/* Plans beyond the space have the number of one that is in it. */
-static gboolean same_plan(const Found *a, const Found *b)
-{
-  return a->index == b->index && a->plan.scope.layers == b->plan.scope.layers &&
-         a->plan.dispatch == b->plan.dispatch && a->plan.shard_group == b->plan.shard_group;
-}
-
 /* The plan that is recommended, then the others by their value. */
 static void set_results(Planning *p, int top)
 {
@@ -255,7 +249,7 @@ static void set_results(Planning *p, int top)
   p->results[p->n++] = result_of_found(p, first);
   for (guint i = 0; i < best->len && p->n < top; i++) {
     const Found *f = &g_array_index(best, Found, i);
-    if (!same_plan(f, first))
+    if (!plan_same(&f->plan, &first->plan))
       p->results[p->n++] = result_of_found(p, f);
   }
 }

@@ -13,9 +13,12 @@ typedef struct Plan Plan; /* plan/plan.h */
 /* One line: "tp 8, pp 8, dp 16, 1f1b, ...". Newly allocated. */
 char *plan_label(const Plan *plan);
 
+/* Node types in the order of their stages, "a100 then v100"; "" where they have the cluster's. Newly allocated. */
+char *plan_types_text(const Plan *plan);
+
 /* What plans may choose beside their degrees, where a table of plans has room for it: the short name of its key, and a
  * plan's value in words, NULL where it means nothing. */
-#define PLAN_SHOWN 5
+#define PLAN_SHOWN 6
 const char *plan_shown_name(int i);
 const char *plan_shown(const Plan *plan, int i);
 

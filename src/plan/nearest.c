@@ -92,6 +92,26 @@ void plan_compare(const Plan *before, const Plan *after, const char *reason, con
   compare_plans(&(Comparison) { NULL, reason, to }, before, after);
 }
 
+static void differs(gpointer data, const char *key, const char *before, const char *after, const char *reason)
+{
+  gboolean *any = data;
+
+  (void)key;
+  (void)before;
+  (void)after;
+  (void)reason;
+  *any = TRUE;
+}
+
+gboolean plan_same(const Plan *a, const Plan *b)
+{
+  gboolean any = FALSE;
+  const PlanListener listener = { differs, &any };
+
+  plan_compare(a, b, NULL, &listener);
+  return !any;
+}
+
 void plan_compare_told(const Plan *plan, const Model *model, const ToldKey *told, const PlanListener *to)
 {
   Plan usual = plan_default(model, plan->framework);

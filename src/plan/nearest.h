@@ -49,6 +49,9 @@ Plan *plan_without(const Plan *plan, PlanWithout what);
 /* Tells each key in which two plans differ. */
 void plan_compare(const Plan *before, const Plan *after, const char *reason, const PlanListener *listener);
 
+/* Whether they differ in none. */
+gboolean plan_same(const Plan *a, const Plan *b);
+
 /* Tells each key in which what a reader knows differs from the plan: one that is not told has its default. The first
  * entry of a key counts. */
 void plan_compare_told(const Plan *plan, const Model *model, const ToldKey *told, const PlanListener *listener);

@@ -148,10 +148,20 @@ gboolean plan_gathers_narrow(const Plan *p)
   return plan_can_gather_narrow(p) && (usual || p->param_gather == GATHER_NARROW);
 }
 
+char *plan_types_text(const Plan *p)
+{
+  GString *s = g_string_new(p->types[0]);
+
+  for (int i = 1; i < NODE_TYPES_MAX && p->types[i]; i++)
+    g_string_append_printf(s, " then %s", p->types[i]);
+  return g_string_free(s, FALSE);
+}
+
 char *plan_label(const Plan *p)
 {
   GString *s = g_string_new(NULL);
   g_autofree char *offloaded = offload_label(&p->offload), *adapter = adapter_text(&p->adapter);
+  g_autofree char *types = plan_types_text(p);
 
   label_degrees(p, s);
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
@@ -163,8 +173,8 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, " in groups of %d", p->micro_group);
   if (offloaded)
     g_string_append_printf(s, ", offloaded %s", offloaded);
-  for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
-    g_string_append_printf(s, "%s%s", i == 0 ? ", on " : " then ", p->types[i]);
+  if (*types)
+    g_string_append_printf(s, ", on %s", types);
   if (adapter_freezes(&p->adapter))
     g_string_append_printf(s, ", %s", adapter);
   optimizer_label(&p->optimizer, s);

@@ -1,5 +1,6 @@
 #include "search/search_parts.h"
 
+#include "plan/nearest.h"
 #include "search/excluded.h"
 #include "search/recompute_counts.h"
 
@@ -253,16 +254,25 @@ static gboolean regroup(Search *s, const Found *found, Found *out)
   return out->value < found->value;
 }
 
+/* Keeps what was made of a plan, unless it is among the best: of plans that differ in nothing but groups or recomputation
+ * the same may be made, and it may be in the space. */
+static void keep_refined(Search *s, const Found *found)
+{
+  for (guint i = 0; i < s->result->best->len; i++)
+    if (plan_same(&g_array_index(s->result->best, Found, i).plan, &found->plan))
+      return;
+  search_keep(s, found);
+  s->result->refined++;
+}
+
 static void refine_groups(Search *s)
 {
   g_autoptr(GArray) best = g_array_copy(s->result->best);
   Found better;
 
   for (guint i = 0; i < best->len; i++)
-    if (regroup(s, &g_array_index(best, Found, i), &better)) {
-      search_keep(s, &better);
-      s->result->refined++;
-    }
+    if (regroup(s, &g_array_index(best, Found, i), &better))
+      keep_refined(s, &better);
 }
 
 static void refine_counts(Search *s)
@@ -289,8 +299,7 @@ static void refine_counts(Search *s)
       g_array_append_val(found, better);
   }
   for (guint i = 0; i < found->len; i++)
-    search_keep(s, &g_array_index(found, Found, i));
-  s->result->refined = found->len;
+    keep_refined(s, &g_array_index(found, Found, i));
 }
 
 /* Counts of recomputed layers for what was found and for what nearly fits (recompute_counts.h); ranks that ZeRO-2 and 3
