@@ -87,6 +87,28 @@ START_TEST(sgd_under_zero)
 }
 END_TEST
 
+/* Megatron's optimizer on the host is a precision-aware one, and that is refused where it is not the distributed one, on
+ * one rank too. */
+START_TEST(offloaded_optimizer_is_distributed)
+{
+  Case c = case_new("llama-3.1-8b", "dgx-h100", 8);
+
+  c.plan.tp = 8;
+  c.plan.dp = 1;
+  c.plan.zero = 0;
+  has_not(&c, "megatron", "--use-distributed-optimizer");
+  c.plan.offload.optimizer = STORE_CPU;
+  c.framework.choices = ~0u;
+  c.plan.framework = &c.framework;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--use-distributed-optimizer --optimizer-cpu-offload --use-precision-aware-optimizer");
+  has(&c, "bridge", "ddp:\n  use_distributed_optimizer: true\n");
+  has(&c, "bridge", "optimizer:\n  use_distributed_optimizer: true\n  optimizer_cpu_offload: true\n");
+  has(&c, "accelerate", "  megatron_lm_use_distributed_optimizer: true\n");
+  case_clear(&c);
+}
+END_TEST
+
 /* Stage 3 refuses it beside reduce-scatters. */
 START_TEST(deepspeed_muon_sums_on_all_ranks)
 {
@@ -103,4 +125,5 @@ START_TEST(deepspeed_muon_sums_on_all_ranks)
 }
 END_TEST
 
-TEST_MAIN("export of optimizers", megatron_optimizers, sgd_under_zero, deepspeed_muon_sums_on_all_ranks)
+TEST_MAIN("export of optimizers", megatron_optimizers, sgd_under_zero,
+          offloaded_optimizer_is_distributed, deepspeed_muon_sums_on_all_ranks)

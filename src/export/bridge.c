@@ -164,19 +164,13 @@ static void put_model(Export *e, GString *text)
   g_string_append_printf(text, "  seq_length: %d\n", p->seq);
 }
 
-/* dist_muon divides states by itself, and is refused beside the other way. */
-static gboolean divides(const StateLayout *s)
-{
-  return s->zero > 0 && s->optimizer.name != OPTIMIZER_MUON;
-}
-
 static void put_optimizer(const StateLayout *s, GString *text)
 {
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
                                                      [OPTIMIZER_SGD] = "sgd", [OPTIMIZER_MUON] = "muon"};
   const Optimizer *o = &s->optimizer;
 
-  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(divides(s)));
+  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(megatron_distributed(s)));
   if (s->offload.optimizer)
     g_string_append_printf(text, "  optimizer_cpu_offload: true\n  use_precision_aware_optimizer: true\n"
                                  "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(s->stores_gradients));
@@ -196,7 +190,7 @@ static void put_data(Export *e, GString *text)
   gboolean gradients = e->layout.has_replicas && megatron_overlaps(e) & OVERLAP_GRADIENTS;
   gboolean parameters = gradients && megatron_overlaps(e) & OVERLAP_PARAMETERS;
 
-  g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(divides(s)));
+  g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(megatron_distributed(s)));
   if (s->copies > 1)
     g_string_append_printf(text, "  num_distributed_optimizer_instances: %d\n", s->copies);
   g_string_append_printf(text, "  overlap_grad_reduce: %s\n  overlap_param_gather: %s\n", export_truth(gradients),

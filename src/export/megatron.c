@@ -221,8 +221,6 @@ static void add_formats(Export *e, GString *flags)
     add(flags, "--grad-reduce-in-bf16");
     return;
   }
-  if (s->zero == 0)
-    add(flags, "--use-distributed-optimizer"); /* of one rank */
   if (!s->offload.optimizer)
     add(flags, "--use-precision-aware-optimizer");
   for (gsize i = 0; i < G_N_ELEMENTS(format_flags); i++)
@@ -255,7 +253,7 @@ static void add_data(Export *e, GString *flags)
   const StateLayout *s = &e->layout.states[0];
 
   if (s->optimizer.name != OPTIMIZER_MUON) /* dist_muon divides whole layers by itself */
-    add(flags, zero_flags[s->zero]);
+    add(flags, zero_flags[MAX(s->zero, megatron_distributed(s))]); /* of one rank, too */
   if (s->offload.optimizer)
     add(flags, "--optimizer-cpu-offload --use-precision-aware-optimizer");
   if (s->stores_gradients)
