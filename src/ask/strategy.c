@@ -120,6 +120,16 @@ static double layer_bytes(const Asked *q)
   return 2 * most * dtype_bytes[q->options->base->precision];
 }
 
+/* What joins the nodes: the network, or within a rack its own links. */
+static const Tier *joining_tier(const Cluster *c)
+{
+  int t = 0;
+
+  while (t < c->network_tier && c->tiers[t].devices < c->devices)
+    t++;
+  return &c->tiers[t];
+}
+
 static Situation situation_of(const Asked *q)
 {
   const Cluster *c = q->cluster;
@@ -131,7 +141,7 @@ static Situation situation_of(const Asked *q)
   s.fits_layer = layer_bytes(q) <= c->device.memory_bytes;
   s.fits_node = s.fits_device || node_holds(q, s.node);
   s.fast_node = cluster_has_fast_node(c);
-  s.fast_network = s.several && c->network_tier >= 0 && c->tiers[c->network_tier].bytes_per_s >= FAST_BYTES_PER_S;
+  s.fast_network = s.several && joining_tier(c)->bytes_per_s >= FAST_BYTES_PER_S;
   return s;
 }
 
@@ -199,8 +209,8 @@ static void say_situation(const Situation *s, GString *out)
   if (!s->fits_layer)
     g_string_append(out, ". Its largest layer fits no GPU");
   if (s->several)
-    g_string_append_printf(out, ". The network gives each GPU %.3g GB/s, which the rule calls %s",
-                           c->tiers[c->network_tier].bytes_per_s / 1e9, s->fast_network ? "fast" : "slow");
+    g_string_append_printf(out, ". The %s gives each GPU %.3g GB/s, which the rule calls %s", joining_tier(c)->name,
+                           joining_tier(c)->bytes_per_s / 1e9, s->fast_network ? "fast" : "slow");
   else if (c->devices > 1)
     g_string_append_printf(out, ". The rule calls the links in the node %s", s->fast_node ? "fast" : "slow");
   g_string_append(out, ".\n");

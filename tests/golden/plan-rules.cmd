@@ -7,3 +7,4 @@ rule --model llama-2-13b --cluster hgx-h200 --gpus 64 --global-batch 256
 # Plan 1 is of a strategy of the rule: over a part of the ranks, and the most robust of those that tie.
 rule --model llama-3.1-405b --cluster dgx-h100 --gpus 16384 --seq 131072 --global-batch 128
 rule --model gpt3 --cluster dgx --gpus 1024
+tdp-plan --model llama-3.1-8b --cluster gb200-nvl72 --gpus 64 --seq 8192 --global-batch 512 --fix mbs=1,cp=1,pp=1 --explain 2>/dev/null | sed -n "/^Rule/,/^$/p" # nodes of one rack: no network between them
