@@ -184,7 +184,8 @@ START_TEST(products_in_tf32)
   ck_assert_double_lt(tf32.compute_s, 0.7 * wide.compute_s); /* 156 over 19.5 TFLOP/s on an A100 */
   ck_assert_double_eq(tf32.peak_memory_bytes, wide.peak_memory_bytes);
   f.cluster->device.peak_flops_per_s[DTYPE_TF32] = 0;
-  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"tf32\": expected a format that a100-sxm4-80gb supports");
+  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"tf32\": expected a format that a100-sxm4-80gb supports "
+                                     "(fp32, fp16, bf16)");
   planned_clear(&f);
 }
 END_TEST
@@ -253,7 +254,8 @@ START_TEST(recipes_have_rules)
 
   setup(&f, "megatron-core", 8);
   plan_set_format(&f.plan, DTYPE_FP4);
-  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected a format that a100-sxm4-80gb supports");
+  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected a format that a100-sxm4-80gb supports "
+                                     "(fp32, tf32, fp16, bf16)");
   plan_set_format(&f.plan, DTYPE_FP8);
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
   f.plan.fp8_recipe = FP8_MXFP8;

@@ -44,7 +44,8 @@ START_TEST(rules_name_their_numbers)
   f.plan.sequence_parallel = FALSE;
   planned_accept(&f);
   f.cluster->device.peak_flops_per_s[DTYPE_BF16] = 0;
-  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"bf16\": expected a format that a100-sxm4-80gb supports");
+  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"bf16\": expected a format that a100-sxm4-80gb supports "
+                                     "(fp32, tf32, fp16)");
   planned_clear(&f);
 }
 END_TEST

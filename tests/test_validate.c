@@ -50,7 +50,8 @@ static const Read reads[] = {
   { "a,s,src,megatron,megatron-core,GPT,96,12288,49152,96,96,2048,51200,gelu,flash,dgx,8,1,0,8,1,,1,1,1,8,64,,bf16,,,,9,,,\n",
     NULL, "recompute" }, /* as light as it can be */
   { ROW("1", "full", "2", "fp16", "2"), "plan: gpus: 8: expected tensor 2 x pipeline 2 x context 2 x data 2 = 16" },
-  { ROW("1", "full", "1", "fp8", "2"), "plan: precision: \"fp8\": expected a format that a100-sxm4-80gb supports" },
+  { ROW("1", "full", "1", "fp8", "2"), "plan: precision: \"fp8\": expected a format that a100-sxm4-80gb "
+                                          "supports (fp32, tf32, fp16, bf16)" },
   { ROW("hsdp", "full", "1", "fp16", "2"), "plan: zero_stage: 3: expected at most 1, which is what megatron-2021 runs with pipeline stages" },
   { ROW("1", "other", "1", "fp16", "2"), NULL, "recompute" },
   { "a,s,src,megatron,megatron-2019,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,,,,,,4,1,0,2,16,none,fp16,,,,.5,,,\n",

@@ -150,8 +150,11 @@ static gboolean read_precision(Planning *p, const PlanOptions *o, GError **error
   plan_set_format(&p->base, format);
   g_autofree char *only = framework_narrows_only(p->framework, format, p->base.fp8_recipe);
   if (only)
-    input_error(error, "--precision: %s: expected %s", o->precision, only);
-  return !only;
+    return input_error(error, "--precision: %s: expected %s", o->precision, only);
+  g_autoptr(GError) why = NULL;
+  if (o->precision && !plan_check_formats(&p->base, p->model, p->cluster, &why))
+    return input_error(error, "--precision: %s: %s", o->precision, strstr(why->message, "expected "));
+  return TRUE;
 }
 
 /* Blocks in 16 bits that are held and that no plan of the format can have. */

@@ -172,16 +172,36 @@ gboolean plan_check_wide(const Plan *plan, const Model *model, const Cluster *cl
   return check_wide(&s, error) && check_wide_recipe(&s, error);
 }
 
+static char *formats_text(const Device *device)
+{
+  GString *s = g_string_new(NULL);
+
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    if (device->peak_flops_per_s[i] > 0)
+      g_string_append_printf(s, "%s%s", s->len ? ", " : "", dtype_names[i]);
+  return g_string_free(s, FALSE);
+}
+
 gboolean check_formats(const Subject *s, GError **error)
 {
   DType dtype = plan_format(s->plan);
 
   for (int i = 0; i < MAX(s->cluster->n_types, 1); i++) {
     const Device *device = s->cluster->n_types ? &s->cluster->types[i]->device : &s->cluster->device;
-    if (device->peak_flops_per_s[dtype] <= 0)
-      return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype], device->name);
+    if (device->peak_flops_per_s[dtype] <= 0) {
+      g_autofree char *has = formats_text(device);
+      return broken(error, "precision: \"%s\": expected a format that %s supports (%s)", dtype_names[dtype], device->name,
+                    has);
+    }
   }
   return check_recipe(s, error);
+}
+
+gboolean plan_check_formats(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
+{
+  const Subject s = { plan, model, cluster };
+
+  return check_formats(&s, error);
 }
 
 gboolean check_precision(const Subject *s, GError **error)
