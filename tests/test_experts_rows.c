@@ -211,5 +211,37 @@ START_TEST(rows_are_padded)
 }
 END_TEST
 
-TEST_MAIN("rows of experts", rows_without_a_kernel, rows_at_measured_rates, permuted_at_measured_rates, kernels_are_no_slower,
-          host_issues_what_dispatchers_leave, rows_are_weighed, rows_are_padded)
+/* Rows of a forward's worst moment, which is when copies are given back: those that came, by expert and by rank (twice), or by
+ * rank and what the rank had sent; where two ranks share matrices, by rank, both parts of what came to itself and the sum.
+ * What was sent is kept. Of 16 rows each has two experts; of two tensor-parallel ranks each has 8. */
+static const struct { int tp; double load, own, rows; } returns[] = {
+  { 1, 1, 1, 32 }, { 1, 2, 2, 96 }, { 1, 0.5, 0.5, 16 }, { 2, 1, 1, 64 }, { 2, 1, 1.5, 88 }, { 2, 1, 0.5, 48 },
+};
+
+START_TEST(copies_given_back)
+{
+  g_autoptr(Model) model = fixture_moe(2, 32, 8, 16, 61, 4, 2, 0);
+  g_autoptr(Cluster) cluster = fixture_cluster("cpu", 4);
+  g_autoptr(Framework) framework = fixture_framework("tdp-run");
+  Plan plan = plan_default(model, framework);
+  LayerWork work;
+
+  plan.precision = DTYPE_FP32;
+  plan.ep = 2;
+  plan.tp = returns[_i].tp;
+  plan.etp = plan.tp;
+  plan.sequence_parallel = plan.tp > 1;
+  plan.gpus = 4;
+  plan.dp = 4 / plan.tp;
+  plan.expert_load = returns[_i].load;
+  Layout layout = layout_of(&plan);
+  layout.passes.expert_own_tokens = returns[_i].own;
+  layer_work_init(&work, model, model_layer(model, 1), &layout.passes, cluster);
+  ck_assert_double_eq_tol(work.forward_bytes, returns[_i].rows * 32 * 4, 0.5);
+  layer_work_clear(&work);
+}
+END_TEST
+
+TEST_LOOPS("rows of experts", { rows_without_a_kernel }, { rows_at_measured_rates }, { permuted_at_measured_rates },
+           { kernels_are_no_slower }, { host_issues_what_dispatchers_leave }, { rows_are_weighed }, { rows_are_padded },
+           { copies_given_back, G_N_ELEMENTS(returns) })

@@ -108,7 +108,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->context_inner = p->cp == 1 || (p->context != CONTEXT_ALL_TO_ALL && p->context != CONTEXT_BOTH) ? 1
                      : p->context == CONTEXT_BOTH ? p->context_inner : p->cp;
   l->dispatch = p->dispatch;
-  l->expert_tokens = expert_tokens(p);
+  l->expert_tokens = l->expert_own_tokens = expert_tokens(p);
   l->expert_copies = plan_pads_experts(p) ? p->expert_capacity : 1;
   l->expert_rows_known = plan_pads_experts(p);
   l->attention = p->attention;

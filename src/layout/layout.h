@@ -70,6 +70,8 @@ typedef struct {
   ExpertDispatch dispatch;      /* of tokens, where experts are apart */
   double expert_tokens;         /* that the busiest rank's experts see over the mean; of a framework that pads, the
                                    limit */
+  double expert_own_tokens;     /* the same of what comes to a rank itself, not to one that shares its experts' matrices;
+                                   as many unless it is known */
   double expert_copies;         /* rows that a rank sends to experts over its tokens' choices: more where each expert
                                    gets its capacity */
   gboolean expert_rows_known;   /* each expert gets its capacity: no device needs to be asked how many rows it has */

@@ -54,29 +54,36 @@ static double attention_gradients(const Build *b)
   return head_bytes(b) * (b->attention->heads + 2 * b->attention->kv_heads) + rows_bytes(b, b->tokens);
 }
 
-/* Rows that come to this rank's experts from each rank that sends or, if it gathers, from all. */
-static double received_rows(const Build *b, double seen, gboolean gathers)
+/* Of copies those that this rank's experts have of what it sees: of all, or of ranks that divide experts. */
+static double experts_copies(const Build *b, double routed, gboolean gathers)
 {
-  const PassLayout *p = b->passes;
-
-  return seen * b->spec->ffn.experts_per_token * pass_expert_rows(p) / (gathers ? p->ep : 1);
+  return routed * pass_expert_rows(b->passes) / (gathers ? b->passes->ep : 1);
 }
 
-/* Beside the gradients of the feed-forward's products, with what shared experts gave: rows that experts have and rows
- * that are sent back, and the sum of these over ranks that share matrices (exec/experts_exchange.c, return_copies); or
- * such rows and a sum of all that were seen (exec/experts.c, input_routed). */
+/* The worst moment of giving back the copies that came to this rank's experts (exec/experts_exchange.c, return_copies): by
+ * expert and by rank; by rank and what the rank itself had sent; of ranks that share matrices, by rank, their parts of what
+ * came to this one and the sum. */
+static double returned_rows(const Build *b, double routed)
+{
+  const PassLayout *p = b->passes;
+  double all = p->etp * routed * p->expert_tokens, own = routed * p->expert_own_tokens;
+
+  return all + MAX(all, p->etp > 1 ? (p->etp + 1) * own : routed);
+}
+
+/* Beside the gradients of the feed-forward's products, with what shared experts gave: copies that are given back; or rows
+ * that experts have and a sum of all that were seen (exec/experts.c, input_routed). */
 static double experts_bytes(const Build *b)
 {
   const PassLayout *p = b->passes;
   const FeedForward *f = &b->spec->ffn;
   gboolean gathers = p->experts_apart && p->dispatch == DISPATCH_GATHER;
   double rows = p->experts_apart ? b->rows : b->tokens, seen = gathers ? rows * b->expert_block.size : rows;
-  double received = received_rows(b, seen, gathers);
-  double shared = f->shared_width > 0 ? rows : 0;
+  double routed = seen * f->experts_per_token, shared = f->shared_width > 0 ? rows : 0;
 
   if (!p->experts_apart || gathers)
-    return rows_bytes(b, shared + seen + received);
-  return rows_bytes(b, shared + 2 * p->etp * received + (p->etp > 1 ? received : 0));
+    return rows_bytes(b, shared + seen + experts_copies(b, routed, gathers));
+  return rows_bytes(b, shared + returned_rows(b, routed));
 }
 
 /* What a product made, and this rank's rows of the sum over tensor-parallel ranks. */
@@ -99,8 +106,8 @@ static double experts_forward_rows(const Build *b)
   double behind = b->rows + (shared > 0 ? shared + own : 0), seen = b->rows * b->expert_block.size;
   if (gathers)
     return MAX(seen + b->rows, behind);
-  double received = received_rows(b, b->rows, FALSE), returned = b->rows * f->experts_per_token;
-  return MAX(behind, p->etp > 1 ? (2 * p->etp + 1) * received - returned : received);
+  double routed = b->rows * f->experts_per_token;
+  return MAX(behind, returned_rows(b, routed) - routed); /* what was sent is counted as kept */
 }
 
 void build_scratch(Build *b)

@@ -193,7 +193,7 @@ static void leave_experts_out(PassLayout *l)
   l->etp = l->tp;
   l->experts_apart = l->overlap_experts = l->overlap_exchange = l->copies_shards[1] = FALSE;
   l->dispatch = 0;
-  l->expert_tokens = l->expert_copies = 1;
+  l->expert_tokens = l->expert_own_tokens = l->expert_copies = 1;
   l->expert_rows_known = FALSE;
 }
 
