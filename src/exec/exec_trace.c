@@ -4,7 +4,8 @@
 enum { START, END, EXPOSED, PEAK_ACTIVATIONS = EXPOSED + EXPOSED_COUNT, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS,
        FIELDS };
 /* Behind held parts. */
-enum { HELD_LOAD = PART_COUNT, PEAK_LOAD, BUFFERS_LOAD, MOST_BUFFERS, USED, RESERVED, DEVICE, ROW_FIELDS };
+enum { MOST_BUFFERS = PART_COUNT, USED, RESERVED, DEVICE, ROW_FIELDS };
+enum { LOAD_FIELDS = sizeof(ExpertLoad) / sizeof(double) };
 
 static gboolean speaks_for_row(const Exec *x)
 {
@@ -25,44 +26,42 @@ static void fill_task(const Exec *x, int task, const double exposed[EXPOSED_COUN
   out[AFTER_BUFFERS] = run->after_buffers;
 }
 
-/* Of experts, where the row's tasks held most: of activations, or of these and buffers. */
-static double load_at_most(const Exec *x, gboolean buffers)
+/* Where the loads of a micro-batch's layers lie. */
+static gsize load_at(const Exec *x, int copy, int micro)
 {
-  double most = 0, load = 0;
-
-  for (guint i = 0; i < x->order[LANE_COMPUTE]->len; i++) {
-    const TaskRun *run = &x->runs[g_array_index(x->order[LANE_COMPUTE], int, i)];
-    double peak = run->peak_activations + (buffers ? run->peak_buffers : 0);
-    double after = run->after_activations + (buffers ? run->after_buffers : 0);
-    if (MAX(peak, after) <= most)
-      continue;
-    most = MAX(peak, after);
-    load = after > peak ? run->after_load : run->peak_load;
-  }
-  return load;
+  return ((gsize)copy * x->layout->pipeline.shape.micro + micro) * x->model->n_layers;
 }
 
-/* The task of the row beside which, or in which, buffers were most. */
-static const TaskRun *most_buffers(const Exec *x)
+static gsize n_loads(const Exec *x)
 {
-  const TaskRun *most = NULL;
+  return load_at(x, schedule_copies(x->layout->pipeline.schedule), 0);
+}
+
+static void fill_loads(const Exec *x, ExpertLoad *all)
+{
+  for (int c = 0; c < x->layout->pipeline.shape.chunks; c++) {
+    const ChunkState *chunk = &x->chunks[c];
+    for (int m = 0; m < x->layout->pipeline.shape.micro; m++)
+      for (int layer = chunk->first_layer; layer < chunk->end_layer; layer++)
+        all[load_at(x, chunk->copy, m) + layer] = chunk->micro[m].layers[layer - chunk->first_layer].load;
+  }
+}
+
+/* Of any task of the row. */
+static double most_buffers(const Exec *x)
+{
+  double most = 0;
 
   for (guint i = 0; i < x->program->tasks->len; i++)
-    if (x->runs[i].end && exec_task(x, i)->row == x->row && (!most || x->runs[i].most_buffers > most->most_buffers))
-      most = &x->runs[i];
+    most = MAX(most, exec_task(x, i)->row == x->row ? x->runs[i].most_buffers : 0);
   return most;
 }
 
 static void fill_row(const Exec *x, double *out)
 {
-  const TaskRun *buffers = most_buffers(x);
-
   for (int part = 0; part < PART_COUNT; part++)
     out[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
-  out[HELD_LOAD] = load_at_most(x, FALSE);
-  out[PEAK_LOAD] = load_at_most(x, TRUE);
-  out[BUFFERS_LOAD] = buffers->buffers_load;
-  out[MOST_BUFFERS] = buffers->most_buffers;
+  out[MOST_BUFFERS] = most_buffers(x);
   out[USED] = x->device.used_bytes;
   out[RESERVED] = x->device.reserved_bytes;
   out[DEVICE] = x->device.device_bytes;
@@ -83,16 +82,18 @@ static void fill_tasks(const Exec *x, double *all)
   g_free(exposed);
 }
 
-/* What each row measured, on every rank: fields of each task, then of each row. */
+/* What each row measured, on every rank: fields of each task, then of each row, then loads. */
 static double *collect(Exec *x)
 {
-  gsize n_tasks = x->program->tasks->len, n = n_tasks * FIELDS + x->program->n_rows * ROW_FIELDS;
+  gsize rows = x->program->tasks->len * FIELDS, loads = rows + x->program->n_rows * ROW_FIELDS;
+  gsize n = loads + n_loads(x) * LOAD_FIELDS;
   double *all = g_new0(double, n);
   void *device = x->b->alloc(x->b, x->run.s, n * sizeof *all);
 
   if (speaks_for_row(x)) {
     fill_tasks(x, all);
-    fill_row(x, all + n_tasks * FIELDS + x->row * ROW_FIELDS);
+    fill_row(x, all + rows + x->row * ROW_FIELDS);
+    fill_loads(x, (ExpertLoad *)(all + loads));
   }
   x->b->upload(x->b, x->run.s, device, all, n * sizeof *all);
   x->b->all_reduce(x->b, x->world, x->run.s, device, n, EXEC_F64, EXEC_SUM);
@@ -156,15 +157,13 @@ Trace *exec_trace(Exec *x)
   g_autofree double *all = collect(x);
   const double *rows = all + x->program->tasks->len * FIELDS;
 
+  trace->loads = g_memdup2(rows + x->program->n_rows * ROW_FIELDS, n_loads(x) * sizeof *trace->loads);
   for (guint i = 0; i < x->program->tasks->len; i++)
     add_span(trace, x->program, i, all + i * FIELDS);
   find_causes(trace, x->program);
   add_memory(trace, x->program, all);
   for (int row = 0; row < trace->n_rows; row++) {
     memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
-    trace->rows[row].held_load = rows[row * ROW_FIELDS + HELD_LOAD];
-    trace->rows[row].peak_load = rows[row * ROW_FIELDS + PEAK_LOAD];
-    trace->rows[row].buffers_load = rows[row * ROW_FIELDS + BUFFERS_LOAD];
     trace->rows[row].most_buffers = rows[row * ROW_FIELDS + MOST_BUFFERS];
     trace->rows[row].used_bytes = rows[row * ROW_FIELDS + USED];
     trace->rows[row].reserved_bytes = rows[row * ROW_FIELDS + RESERVED];

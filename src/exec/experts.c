@@ -284,11 +284,12 @@ static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *
   return w->path ? routed : rows_sum(r, routed);
 }
 
-static void count_visits(const LayerRun *r, LayerState *state, const Experts *w, const Visits *v)
+static void note_load(LayerState *state, const Experts *w, const Visits *v)
 {
-  state->visits = (ExpertVisits) { v->copies, (double)w->rows * w->top * w->etp };
-  r->memory->pass_visits = state->visits;
-  layer_visits(r, state, 1);
+  double even = (double)w->rows * w->top;
+  gsize own = v->arrived ? v->arrived[w->etp_rank] : (gsize)v->copies;
+
+  state->load = (ExpertLoad) { v->copies / (even * w->etp), own / even };
 }
 
 /* What the experts make of the rows of `in`. */
@@ -300,7 +301,7 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   Visits v;
 
   visits_open(state, w, &v);
-  count_visits(r, state, w, &v);
+  note_load(state, w, &v);
   void *copies = room_for_copies(r, &v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
   rows_ungather(r, rows, in);

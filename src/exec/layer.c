@@ -58,7 +58,6 @@ void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state,
   const LayerType *type = types[w->spec->kind];
   LayerRun passing = *r;
 
-  r->memory->pass_visits = (ExpertVisits) { 0 };
   if (!type->forget || keep)
     return type->forward(r, w, state, x);
   if (r->shape.layout->passes.recompute.granularity == RECOMPUTE_FULL)
@@ -71,15 +70,8 @@ void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state,
 
 void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
-  r->memory->pass_visits = state->visits;
   if (types[w->spec->kind]->remake)
     types[w->spec->kind]->remake(r, w, state);
-}
-
-void layer_visits(const LayerRun *r, const LayerState *state, int sign)
-{
-  r->memory->held_visits.rows += sign * state->visits.rows;
-  r->memory->held_visits.even += sign * state->visits.even;
 }
 
 void layer_defer(const LayerRun *r, LayerState *state)
@@ -100,9 +92,7 @@ void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState 
 
 void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
-  r->memory->pass_visits = state->visits;
   types[w->spec->kind]->weight(r, w, state);
   state_drop(r, state, ~0u);
-  layer_visits(r, state, -1);
   g_clear_pointer(&state->counts, g_free);
 }

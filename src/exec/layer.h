@@ -21,6 +21,7 @@
 #include "exec/exposure.h"
 #include "exec/memory.h"
 #include "layout/layout.h"
+#include "trace/trace.h"
 
 /* Parameters of a layer, by slot. */
 enum { BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_QKV, BLOCK_QKV_BIAS, BLOCK_PROJECTION, BLOCK_PROJECTION_BIAS, BLOCK_NORM2,
@@ -130,7 +131,7 @@ enum { STATE_SLOTS = 28 };
 typedef struct {
   void *kept[STATE_SLOTS];
   const int32_t *tokens, *labels; /* of the micro-batch, not owned */
-  ExpertVisits visits; /* of the last forward */
+  ExpertLoad load; /* of the last forward */
   int32_t *counts; /* on the host, from the forward to the weight pass: where copies of tokens went */
   void *gathered; /* gradient of all rows, that the embedding of a spread vocabulary leaves for the others' shares */
 } LayerState;
@@ -154,8 +155,6 @@ void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GAr
  * where it counts as buffers. */
 void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep);
 void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state);
-/* Counts the rows of a block's experts among those whose activations are held, or (-1) no more. */
-void layer_visits(const LayerRun *r, const LayerState *state, int sign);
 /* Counts what a weight pass will still read as activations. */
 void layer_defer(const LayerRun *r, LayerState *state);
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);

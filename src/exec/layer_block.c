@@ -226,10 +226,9 @@ static void forget(const LayerRun *r, LayerState *state)
 {
   Recompute recompute = r->shape.layout->passes.recompute.granularity;
 
-  if (recompute == RECOMPUTE_FULL) {
+  if (recompute == RECOMPUTE_FULL)
     state_drop(r, state, ~(1u << X));
-    layer_visits(r, state, -1);
-  } else if (recompute == RECOMPUTE_SELECTIVE)
+  else if (recompute == RECOMPUTE_SELECTIVE)
     state_drop(r, state, 1u << LSE | 1u << HEADS);
 }
 

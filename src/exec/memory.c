@@ -46,13 +46,6 @@ static void note_peak(Memory *m)
 {
   m->peak_activations = m->held[PART_ACTIVATIONS];
   m->peak_buffers = m->held[PART_BUFFERS];
-  m->peak_load = visits_load(&m->held_visits);
-}
-
-static void note_buffers(Memory *m)
-{
-  m->most_buffers = m->held[PART_BUFFERS];
-  m->buffers_load = visits_load(&m->pass_visits);
 }
 
 static void count(Memory *m, MemoryPart part, double bytes)
@@ -60,8 +53,7 @@ static void count(Memory *m, MemoryPart part, double bytes)
   m->held[part] += bytes;
   if (m->held[PART_ACTIVATIONS] + m->held[PART_BUFFERS] > m->peak_activations + m->peak_buffers)
     note_peak(m);
-  if (m->held[PART_BUFFERS] > m->most_buffers)
-    note_buffers(m);
+  m->most_buffers = MAX(m->most_buffers, m->held[PART_BUFFERS]);
 }
 
 /* What has been freed by now is no longer held. */
@@ -88,9 +80,8 @@ double memory_held(Memory *m, MemoryPart part)
 void memory_mark(Memory *m)
 {
   settle(m);
-  m->pass_visits = (ExpertVisits) { 0 };
   note_peak(m);
-  note_buffers(m);
+  m->most_buffers = m->held[PART_BUFFERS];
 }
 
 static void out_of_memory(Memory *m, const char *what, double held, gsize bytes)

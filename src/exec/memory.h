@@ -11,16 +11,6 @@
 #include "exec/backend.h"
 #include "program/program.h"
 
-/* Rows at this rank's experts, and an even share of them. */
-typedef struct {
-  double rows, even;
-} ExpertVisits;
-
-static inline double visits_load(const ExpertVisits *visits)
-{
-  return visits->even > 0 ? visits->rows / visits->even : 0;
-}
-
 typedef struct {
   Backend *backend;
   GHashTable *blocks;        /* pointer to its Block */
@@ -32,9 +22,6 @@ typedef struct {
   double limit;              /* bytes in all, 0 = none */
   double peak_activations, peak_buffers; /* held at the largest sum since memory_mark */
   double most_buffers;       /* alone, since memory_mark */
-  ExpertVisits held_visits, pass_visits; /* of blocks whose activations are held, whole numbers, so that sums are
-                                            exact; of the block whose pass runs */
-  double peak_load, buffers_load; /* of these, at the largest sum; where buffers alone are most */
   void (*fatal)(void *data, const char *message);
   void *data;
 } Memory;

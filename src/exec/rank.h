@@ -25,8 +25,7 @@ typedef struct {
   gboolean arrives;                        /* another row's send that a task of this row takes */
   double peak_activations, peak_buffers;   /* held at the worst moment of the task */
   double after_activations, after_buffers; /* when it had been issued */
-  double most_buffers, buffers_load;       /* at any moment of the task; of experts, of the block that ran then */
-  double peak_load, after_load;            /* rows of experts over an even share, of activations that are held then */
+  double most_buffers;                     /* at any moment of the task */
   double moved;                            /* elements between ranks, without padding */
 } TaskRun;
 

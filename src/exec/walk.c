@@ -108,12 +108,9 @@ static void issue(Exec *x, int task, int lane)
   x->b->event_record(x->b, run->end, s);
   run->peak_activations = x->memory.peak_activations;
   run->peak_buffers = x->memory.peak_buffers;
-  run->peak_load = x->memory.peak_load;
   run->most_buffers = x->memory.most_buffers;
-  run->buffers_load = x->memory.buffers_load;
   run->after_activations = memory_held(&x->memory, PART_ACTIVATIONS);
   run->after_buffers = memory_held(&x->memory, PART_BUFFERS);
-  run->after_load = visits_load(&x->memory.held_visits);
   run->issued = TRUE;
   __atomic_add_fetch(&x->progress, 1, __ATOMIC_RELAXED);
   check_backend(x);
@@ -178,7 +175,6 @@ static void start_step(Exec *x)
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].begun = x->incoming[row].allowed = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
-  g_assert(x->memory.held_visits.even == 0 && x->memory.held_visits.rows == 0); /* each pass was undone */
   x->remade = 0;
   exposure_restart(&x->exposure);
   device_memory(x, TRUE);

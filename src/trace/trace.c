@@ -29,6 +29,7 @@ void trace_free(Trace *t)
     g_array_unref(t->rows[row].points);
   g_free(t->rows);
   g_array_unref(t->spans);
+  g_free(t->loads);
   g_array_unref(t->segments);
   g_free(t);
 }

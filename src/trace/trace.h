@@ -32,14 +32,17 @@ typedef struct {
   double activations, buffers; /* bytes; the other parts do not change */
 } MemoryPoint;
 
+/* Rows at a rank's experts, over an even share of them; of these, those that came to the rank itself and not to one that
+ * shares its experts' matrices, likewise. */
+typedef struct {
+  double rows, own;
+} ExpertLoad;
+
 typedef struct {
   double static_bytes[PART_COUNT];
   double cached_bytes, capacity_bytes; /* as in the program */
   double used_bytes, reserved_bytes, device_bytes; /* measured by the device: most of its allocator's that tasks had,
                          that it held, and what was in use by all; 0 = not known, or predicted */
-  double held_load, peak_load, buffers_load; /* measured: rows at its experts over an even share of them, of what is
-                         held with most activations, with most in all, and of the block that runs when buffers are
-                         most; 0 = has none, or predicted */
   double most_buffers; /* measured: bytes, at any moment; points have those beside which most is held */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;
@@ -48,6 +51,7 @@ typedef struct {
   int n_rows;
   TraceRow *rows;
   GArray *spans;    /* Span; each lane's spans are in the order they ran */
+  ExpertLoad *loads; /* measured: by the model's copy, micro-batch and layer; NULL = predicted */
   GArray *segments; /* Segment, as in the program */
   double fragmentation;
   double step_s; /* fixed time behind the last span, part of the step */

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum { HELD_ACTIVATIONS, HELD_BUFFERS, HELD_ALL, HELD_KINDS };
-/* Measured at most: 0.01, 0.067 and 0.022; time moves buffers from run to run, see docs/executor.md. */
-static const double held_tolerances[HELD_KINDS] = { 0.02, 0.1, 0.03 };
+/* Measured at most: 0.008, 0.032 and 0.011; time moves buffers from run to run, see docs/executor.md. */
+static const double held_tolerances[HELD_KINDS] = { 0.015, 0.05, 0.02 };
 
 static inline double held(const Trace *trace, int row, const MemoryPoint *point, int kind)
 {
@@ -63,20 +63,137 @@ static inline void time_beside(Program *p, int row, int long_ones)
     }
 }
 
-/* What is predicted if experts get as many rows as a row's got, with such times beside its passes, which run in the
- * order in which they are listed. */
-static inline Trace *predict(const Cluster *cluster, const Model *model, const Plan *plan, int row, double load,
-                             int long_ones)
-{
-  Plan busy = *plan;
+/* Prices and the program of a plan whose experts have such a load. */
+typedef struct {
+  PriceTable *prices;
+  Program *program;
+} Loaded;
 
-  if (load > 0)
-    busy.expert_load = load;
-  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&busy), cluster);
-  g_autoptr(Program) program = program_new(model, LAYOUT(&busy), cluster, prices);
+static inline void loaded_free(void *data)
+{
+  Loaded *l = data;
+
+  price_table_free(l->prices);
+  program_free(l->program);
+  g_free(l);
+}
+
+typedef struct {
+  const Cluster *cluster;
+  const Model *model;
+  const Plan *plan;
+  const Trace *measured;
+  GHashTable *made; /* text of an ExpertLoad to Loaded */
+} Loads;
+
+static inline Loaded *load_with(const Loads *l, ExpertLoad load)
+{
+  Loaded *made = g_new(Loaded, 1);
+  Plan busy = *l->plan;
+
+  busy.expert_load = load.rows;
+  Layout layout = layout_of(&busy);
+  layout.passes.expert_own_tokens = load.own;
+  made->prices = price_table_new(l->model, &layout, l->cluster);
+  made->program = program_new(l->model, &layout, l->cluster, made->prices);
+  return made;
+}
+
+static inline const Loaded *loaded(const Loads *l, ExpertLoad load)
+{
+  g_autofree char *key = g_strdup_printf("%a %a", load.rows, load.own);
+  Loaded *made = g_hash_table_lookup(l->made, key);
+
+  if (!made) {
+    made = load_with(l, load);
+    g_hash_table_insert(l->made, g_steal_pointer(&key), made);
+  }
+  return made;
+}
+
+static inline const Segment *segment_of(const Loaded *l, int task)
+{
+  return program_segment(l->program, program_task(l->program, task));
+}
+
+/* As measured of a task's layer. */
+static inline const ExpertLoad *load_of(const Loads *l, const Program *p, int task, int layer)
+{
+  const Task *t = program_task(p, task);
+
+  return &l->measured->loads[(schedule_copy(p->schedule, t->chunk) * p->shape.micro + t->micro) * l->model->n_layers + layer];
+}
+
+/* Activations that a layer with such a load holds more, or less, once a pass has run. */
+static inline double held_more(const Loads *l, ExpertLoad load, Pass pass, int layer)
+{
+  const LayerPrice *price = price_of_layer(loaded(l, load)->prices, l->model, 0, layer);
+
+  switch (pass) {
+  case PASS_FORWARD:
+    return price->saved_bytes;
+  case PASS_INPUT:
+    return price->deferred_bytes - price->saved_bytes;
+  case PASS_WEIGHT:
+    return -price->deferred_bytes;
+  default:
+    return pass == PASS_BACKWARD ? -price->saved_bytes : 0;
+  }
+}
+
+/* What a pass holds where each block's experts have the rows that they had: activations those of the blocks in the mean;
+ * buffers those of one block, beside activations of others that are not there yet, of the blocks behind it in a forward and
+ * of those up to it in a backward, or no more. The block is that with which most is held, of buffers alone or in all. */
+static inline void load_pass(const Loads *l, Program *p, int task, int kind)
+{
+  Task *t = &g_array_index(p->tasks, Task, task);
+  Segment s = *program_segment(p, t);
+  double sum = 0, more = 0, behind = 0, most = -INFINITY;
+  int blocks = 0;
+
+  for (int layer = s.first_layer; layer < s.first_layer + s.n_layers; layer++) {
+    gboolean block = model_layer(l->model, layer)->ffn.experts > 0;
+    sum += block ? load_of(l, p, task, layer)->rows : 0;
+    more += held_more(l, *load_of(l, p, task, layer), t->pass, layer);
+    blocks += block;
+  }
+  for (int layer = s.first_layer + s.n_layers - 1; layer >= s.first_layer && blocks > 0; layer--) {
+    ExpertLoad load = *load_of(l, p, task, layer);
+    const Segment *block = segment_of(loaded(l, load), task);
+    double absent = t->pass == PASS_FORWARD ? behind : MAX(more, 0) - behind;
+    double value = block->alloc_bytes - (kind == HELD_BUFFERS ? 0 : absent);
+    behind += held_more(l, load, t->pass, layer);
+    if (model_layer(l->model, layer)->ffn.experts == 0 || value <= most)
+      continue;
+    most = value;
+    s.absent_bytes = absent;
+    s.alloc_bytes = block->alloc_bytes;
+    s.free_bytes = block->free_bytes;
+  }
+  if (blocks == 0)
+    return;
+  s.activation_bytes = segment_of(loaded(l, (ExpertLoad) { sum / blocks, sum / blocks }), task)->activation_bytes;
+  if (s.passes)
+    g_array_ref(s.passes);
+  t->segment = p->segments->len;
+  g_array_append_val(p->segments, s);
+}
+
+/* What is predicted for the rows that a row's experts had, with such times beside its passes, which run in the order in
+ * which they are listed. */
+static inline Trace *predict(const Loads *l, int row, int kind, int long_ones)
+{
+  Loaded *even = load_with(l, (ExpertLoad) { l->plan->expert_load, l->plan->expert_load });
+  Program *program = even->program;
+
   program->opportunistic = FALSE;
+  for (guint i = 0; i < program->tasks->len; i++)
+    if (program_task(program, i)->row == row && program_task(program, i)->kind == TASK_PASS)
+      load_pass(l, program, i, kind);
   time_beside(program, row, long_ones);
-  return simulate(program);
+  Trace *trace = simulate(program);
+  loaded_free(even);
+  return trace;
 }
 
 /* Marks what must have ended before a task begins; `before`: of each task the one before it on its lane, -1 = none. */
@@ -134,25 +251,20 @@ static inline double distance(double measured, double low, double high)
   return measured < low ? measured / low - 1 : measured > high ? measured / high - 1 : 0;
 }
 
-/* Experts' rows, over an even share, where a row was measured to hold most: of activations, several micro-batches' and
- * blocks'; of buffers, those of the block that ran. */
-static inline double load_of(const TraceRow *row, int kind)
-{
-  return kind == HELD_ACTIVATIONS ? row->held_load : kind == HELD_BUFFERS ? row->buffers_load : row->peak_load;
-}
-
 /* How far the most that any row holds is from what is predicted. Of gradients that are summed beside passes, and of
  * results that are sent, as many are held at once as the program lets be, or fewer: time decides. */
 static inline void held_errors(const Cluster *cluster, const Model *model, const Plan *plan, const Program *program,
                                const Trace *trace, double errors[HELD_KINDS])
 {
+  Loads l = { cluster, model, plan, trace, g_hash_table_new_full(g_str_hash, g_str_equal, g_free, loaded_free) };
+
   memset(errors, 0, HELD_KINDS * sizeof *errors);
   for (int row = 0; row < trace->n_rows; row++) {
     double beside = waiting_bytes(program, model, LAYOUT(plan), row);
     for (int kind = 0; kind < HELD_KINDS; kind++) {
       double low = INFINITY, high = 0, waiting = kind == HELD_ACTIVATIONS ? 0 : beside;
       for (int long_ones = 0; long_ones < TIMINGS; long_ones++) {
-        g_autoptr(Trace) predicted = predict(cluster, model, plan, row, load_of(&trace->rows[row], kind), long_ones);
+        g_autoptr(Trace) predicted = predict(&l, row, kind, long_ones);
         low = fmin(low, least_most(predicted, row, kind));
         high = fmax(high, most(predicted, row, kind));
       }
@@ -161,6 +273,7 @@ static inline void held_errors(const Cluster *cluster, const Model *model, const
         errors[kind] = error;
     }
   }
+  g_hash_table_unref(l.made);
 }
 
 /* What is held, of plans that say what this executor keeps. */
