@@ -544,13 +544,16 @@ static void run_clear(Run *r)
   options_clear(&r->options);
 }
 
-/* Ends the run on all ranks. */
+/* Ends the run on all ranks. What rank 0 was given, all were given, unless they say otherwise. */
 G_NORETURN static void refuse(const Run *r, GError *error)
 {
-  g_autofree char *text = r->launch.rank == 0 ? g_strdup(error->message)
-                                              : g_strdup_printf("rank %d: %s", r->launch.rank, error->message);
+  int code = tdp_error_exit_code(error), rank = r->launch.rank;
+  g_autofree char *text = code == TDP_ERROR_RUNTIME && r->launch.size > 1
+                            ? g_strdup_printf("rank %d: %s: %s", rank, r->stage, error->message)
+                          : rank > 0 ? g_strdup_printf("rank %d: %s", rank, error->message)
+                                     : g_strdup(error->message);
 
-  control_fail(r->control, tdp_error_exit_code(error), text);
+  control_fail(r->control, code, text);
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,7 @@ static BackendComm *split(Exec *x, int color, int key, GError **error)
   BackendComm *comm = *error ? NULL : x->b->comm_new(x->b, color, key, message);
 
   if (!comm && message[0])
-    runtime_error(error, "rank %d: %s", x->b->rank, message);
+    runtime_error(error, "%s", message);
   return comm;
 }
 
@@ -158,7 +158,7 @@ static gboolean meet(Exec *x, GError **error)
   x->b->sync(x->b, s);
   if (!x->b->failed(x->b))
     return TRUE;
-  return runtime_error(error, "rank %d: %s", x->b->rank, x->b->failed(x->b));
+  return runtime_error(error, "%s", x->b->failed(x->b));
 }
 
 gboolean groups_init(Exec *x, GError **error)
