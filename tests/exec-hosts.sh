@@ -1,6 +1,7 @@
 #!/bin/sh
 # Ranks on two hosts, which are two network namespaces joined by a cable, each with an interface before it that leads
-# nowhere: by mpirun with a launch agent, and by torchrun's variables without LOCAL_WORLD_SIZE; then the cable is cut.
+# nowhere: by mpirun with a launch agent, and by torchrun's variables without LOCAL_WORLD_SIZE; then the cable is cut, CUTS
+# (1) times, behind another step each.
 set -u
 
 if ! command -v tdp-run >/dev/null || ! command -v mpirun >/dev/null; then
@@ -16,12 +17,14 @@ fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 work=$(mktemp -d) || exit 1
 export OMPI_MCA_orte_tmpdir_base="$work" # what a killed mpirun leaves goes with it
+kill_all() {
+  # shellcheck disable=SC2046 # one word a process
+  kill -KILL $(ip netns pids $a) $(ip netns pids $b) 2>/dev/null
+}
 clear() {
-  for host in $a $b; do
-    # shellcheck disable=SC2046 # one word a process
-    kill -KILL $(ip netns pids $host) 2>/dev/null
-    ip netns del $host
-  done
+  kill_all
+  ip netns del $a
+  ip netns del $b
   rm -rf "$work"
 }
 trap clear EXIT
@@ -79,18 +82,26 @@ grep -q 'rank 0: dropped a connection from 10.97.0.2:' "$work/rank0.out" &&
   grep -q 'rank 1: start: rank 0 at 10.97.0.1:29501 .*: its secret is another' "$work/rank1.out"
 judge "with another secret" $?
 
-rm "$work"/*.out
-by_mpirun --steps 100000 >"$work/report.out" 2>"$work/cut.out" &
-for _ in $(seq 600); do
-  if grep -q '^step 60 of' "$work/cut.out"; then break; fi # beats have said where ranks are
-  sleep 0.1
-done
-ip -n $b link set right down
 left() { ps -ww -C tdp-run -o args= | grep -- '-p tiny-dp2 --steps 100000'; }
 said() { grep -q '^tdp-run: rank 1 has stopped answering; last seen in .*steps\? ' "$work/cut.out"; } # once mpirun hands it on
-for _ in $(seq 100); do
-  if [ -z "$(left)" ] && said; then break; fi
-  sleep 0.1
-done
-said && [ -z "$(left)" ]
-judge "the cable cut: both end within 10 s" $?
+cut() { # cut STEP
+  rm "$work"/*.out
+  by_mpirun --steps 100000 >"$work/report.out" 2>"$work/cut.out" &
+  for _ in $(seq 600); do
+    if grep -q "^step $1 of" "$work/cut.out"; then break; fi
+    sleep 0.1
+  done
+  struck=$(date +%s%N)
+  ip -n $b link set right down
+  for _ in $(seq 100); do
+    if [ -z "$(left)" ] && said; then break; fi
+    sleep 0.1
+  done
+  took=$((($(date +%s%N) - struck) / 1000000))
+  said && [ -z "$(left)" ]
+  judge "the cable cut behind step $1: both end within 10 s ($took ms)" $?
+  kill_all # mpirun waits for the other host
+  wait
+  ip -n $b link set right up
+}
+for i in $(seq "${CUTS:-1}"); do cut $((20 + 40 * i)); done # beats have said where ranks are
