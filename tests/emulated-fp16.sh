@@ -1,6 +1,6 @@
 #!/bin/sh
 # fp16 on the emulated CUDA device (make EMULATED=1): that it follows fp32 on cores where gradients are too small for
-# fp16 unless the loss is scaled, and that steps with overflows are skipped on all ranks. STEPS (3).
+# fp16 unless the loss is scaled, and that steps with overflows are skipped on all ranks. STEPS (2).
 set -u
 
 if [ ! -x "$BUILD/emulated/tdp-run" ] || [ ! -x "$BUILD/emulated/tests/mpi/scaling" ]; then
@@ -22,8 +22,8 @@ done
 train() { # train PROGRAM BACKEND CLUSTER PRECISION NAME ARGS...
   program=$1 backend=$2 cluster=$3 precision=$4 name=$5
   shift 5
-  "$program" --backend "$backend" -m "$work/wide.json" -c "$cluster" -p "$work/$precision.json" --steps "${STEPS:-3}" \
-    --rate 0.01 --json "$@" >"$work/$name" 2>"$work/$name.err" || cat "$work/$name.err"
+  "$program" --backend "$backend" -m "$work/wide.json" -c "$cluster" -p "$work/$precision.json" --steps "${STEPS:-2}" \
+    --rate 0.06 --json "$@" >"$work/$name" 2>"$work/$name.err" || cat "$work/$name.err"
 }
 
 # values KEY REPORT
@@ -32,7 +32,7 @@ values() { awk -F '[:,]' -v key="\"$1\"" '$1 ~ key { print $2 }' "$work/$2"; }
 # far REPORT: from fp32 on cores, the largest difference of losses, and that of the first step's norm, in which Adam has
 # not yet amplified what fp16 rounds
 far() {
-  values loss "$1" >"$work/loss" && values loss fp32 | paste - "$work/loss" | awk -v steps="${STEPS:-3}" '
+  values loss "$1" >"$work/loss" && values loss fp32 | paste - "$work/loss" | awk -v steps="${STEPS:-2}" '
     { d = $1 / $2 - 1; d = d < 0 ? -d : d; if (!(d <= worst)) worst = d; n++ }
     END { printf "%.1e ", n == steps ? worst : 1 }'
   values grad_norm "$1" >"$work/norm" && values grad_norm fp32 | paste - "$work/norm" | head -n 1 | awk '
