@@ -581,9 +581,62 @@ START_TEST(peak_of_the_step)
 }
 END_TEST
 
+/* A rank's copies that no block holds: what is reserved has them beside the passes, but no plan needs that. */
+static double taken(Planned *f, int rank)
+{
+  double bytes[PART_COUNT];
+
+  planned_run(f);
+  g_autoptr(Trace) trace = simulate(f->program);
+  TraceRow *row = &trace->rows[rank];
+  double step = row->taken_bytes, reserved = trace_row_reserved(trace, rank), peak = trace_row_peak(trace, rank, bytes);
+  double passes = peak - (bytes[PART_ACTIVATIONS] + bytes[PART_BUFFERS] - row->static_bytes[PART_BUFFERS]) *
+                           (1 + trace->fragmentation);
+  double most = 0;
+  for (guint i = 0; i < row->points->len; i++) { /* the step has no activations */
+    const MemoryPoint *p = &g_array_index(row->points, MemoryPoint, i);
+    most = p->activations > 0 ? MAX(most, p->activations + p->buffers) : most;
+  }
+  passes += most * (1 + trace->fragmentation);
+  ck_assert_double_eq_tol(reserved, MAX(peak, passes + step), 1);
+  return step;
+}
+
+/* Two stages of four blocks of width 1,024. Up and down have 4,096 x 1,024 weights, fp32 copies as large as what down
+ * keeps of 2,048 rows; the table has 1,000 x 1,024, a smaller copy. The head keeps fp32 probabilities and its inputs. */
+START_TEST(copies_find_blocks)
+{
+  Planned f;
+
+  planned_init(&f, fixture_model(8, 1024, 16, 1024, 1000), fixture_cluster("dgx", 2), "megatron-core");
+  planned_divide(&f, 1, 2, 1);
+  f.framework->placeholders = PLACEHOLDERS_NONE;
+  f.plan.precision = DTYPE_FP16;
+  f.plan.attention = ATTENTION_FLASH;
+  f.plan.zero = 0;
+  double blocks = 4 * (12 * 1024 + 13) * 1024.0;
+  for (int micro = 1; micro <= 2; micro++) {
+    f.plan.micro_batch = micro;
+    f.plan.global_batch = 2;
+    double first = taken(&f, 0), last = taken(&f, 1);
+    double head = price_of_layer(f.prices, f.model, 0, f.model->n_layers - 1)->saved_bytes;
+    ck_assert_double_eq_tol(first, micro == 1 ? 4 * blocks : 0, 1);
+    ck_assert_double_eq_tol(last, micro == 1 ? 4 * blocks - head : 0, 1);
+    ck_assert_double_gt(head, 0);
+  }
+  f.plan.micro_batch = 1;
+  f.plan.precision = DTYPE_BF16; /* gradients are fp32 */
+  ck_assert_double_eq(taken(&f, 0), 0);
+  f.plan.precision = DTYPE_FP16;
+  f.framework->step_gradients = STEP_FLATTENED;
+  ck_assert_double_eq(taken(&f, 0), 0);
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_LOOPS("states", { layers_leave_and_return, 4 }, { layers_leave_alone, 2 }, { copies_share_the_node },
            { sub_groups_overlap }, { pipelines_share_the_host }, { the_fullest_node_has_room, 8 },
            { gradients_go_down }, { gradients_queue, G_N_ELEMENTS(queues) },
            { updates_are_delayed }, { weights_come_up }, { inputs_leave_and_return }, { layers_have_rules },
            { choices_have_rules }, { keys_round_trip },
-           { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 })
+           { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 }, { copies_find_blocks })

@@ -489,6 +489,7 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
     .whole = work->whole,
     .optimizer = { optimizer_work(work, FALSE, layout, cluster), optimizer_work(work, TRUE, layout, cluster) },
     .saved_bytes = work->saved_bytes,
+    .block_bytes = work->block_bytes,
     .deferred_bytes = work->deferred_bytes,
     .recomputed_bytes = work->recomputed_bytes,
     .transient_bytes = work->transient_bytes,

@@ -82,6 +82,7 @@ typedef struct {
   double whole;           /* of them, never divided: LayerWork's */
   OptimizerWork optimizer[2]; /* [experts that are apart] */
   double saved_bytes;     /* from forward to backward */
+  double block_bytes;     /* of that, the largest tensor: LayerWork's */
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */

@@ -173,6 +173,19 @@ static double bytes_without_modules(const LayerWork *work, const PassLayout *pas
   return kept;
 }
 
+static double largest_kept(const LayerWork *work, const PassLayout *passes)
+{
+  gboolean copied = passes->framework->step_gradients == STEP_COPIED && passes->gradient_bytes < dtype_bytes[DTYPE_FP32];
+  guint dropped = work->recompute == RECOMPUTE_NONE ? 0 : recompute_modules(&passes->recompute.scope);
+  double most = 0;
+
+  for (guint i = 0; i < work->forward->len && copied; i++) {
+    const Op *op = &g_array_index(work->forward, Op, i);
+    most = op->dropped & dropped ? most : MAX(most, op->saved_bytes);
+  }
+  return MIN(most, work->saved_bytes);
+}
+
 /* Bytes of the outputs of the first, third, ... product of a block: queries,
  * keys, values, projection, gate, up, down. */
 static double bytes_of_every_other(const Build *b)
@@ -231,16 +244,15 @@ static void apply_recompute(LayerWork *work, const Build *b)
   work->saved_bytes = all;
   work->recompute_end = find_recompute_end(work);
   work->recompute = build_has_block(b) && !b->spec->detached ? b->passes->recompute.granularity : RECOMPUTE_NONE;
-  if (work->recompute == RECOMPUTE_NONE)
-    return;
   if (work->recompute == RECOMPUTE_FULL)
     work->saved_bytes = b->rows * model_stream_bytes(b->model, b->bytes) /
                           (b->passes->partition_activations ? b->tp : 1) +
                         (b->spec->entry ? op_encoder_bytes(b->model, b->passes) : 0);
-  else
+  else if (work->recompute == RECOMPUTE_SELECTIVE)
     work->saved_bytes = b->passes->framework->selective_products ? bytes_of_products(work, b)
                                                                       : bytes_without_modules(work, b->passes);
   work->recomputed_bytes = MAX(0, all - work->saved_bytes);
+  work->block_bytes = largest_kept(work, b->passes);
 }
 
 /* But its groups and what the device decides. */

@@ -122,6 +122,8 @@ typedef struct {
   double largest;   /* of them, in the largest tensor */
   double whole;     /* of them, in tensors below the plan's persistence threshold */
   double saved_bytes;      /* kept for backward under the plan's recompute */
+  double block_bytes;      /* of that, the largest tensor, taken to be all that one op keeps; 0 where no step copies
+                              gradients one by one */
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
   double gradient_bytes;   /* of gradients of what its products make */
@@ -246,6 +248,13 @@ double op_step_bytes(const StateLayout *states, double params, double largest);
  * has the copies of a step in fp16.
  */
 double op_step_copies(const StateLayout states[2], const double params[2]);
+
+/*
+ * Of the copies that a step makes tensor by tensor, what the driver must give: those of so many parameters [experts],
+ * each larger than any block that a layer's passes leave free, but for `left` bytes of larger blocks. The allocator
+ * keeps them, so they stand beside all that passes hold, until memory runs out. Where ranks divide the optimizer, copies are pieces of buckets and find room.
+ */
+double op_step_taken(const StateLayout states[2], const double params[2], double left);
 
 /* Rows of the embedding after padding, whole model (Megatron pads to a multiple
  * of vocab_multiple x tp). */

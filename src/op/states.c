@@ -278,3 +278,10 @@ double op_step_copies(const StateLayout states[2], const double params[2])
     return 0;
   }
 }
+
+double op_step_taken(const StateLayout states[2], const double params[2], double left)
+{
+  if (states[0].framework->step_gradients != STEP_COPIED || states[0].optimizer_parts > 1)
+    return 0;
+  return MAX(0, op_step_copies(states, params) - left);
+}

@@ -437,25 +437,36 @@ Piece stage_layers(const ProgramBuild *b, int stage)
   return (Piece) { first, end - first - spread };
 }
 
-static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Piece layers)
+static void add_layer(const ProgramBuild *b, RankWeights *w, int i)
 {
-  for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
-    if (b->strategy[i] != strategy)
-      continue;
-    const LayerPrice *layer = price_of(b, 0, i);
-    double copied = copied_params(b, i);
-    for (int experts = 0; experts < 2; experts++) {
-      optimizer_work_add(&w->optimizer[experts], &layer->optimizer[experts]);
-      w->frozen[experts] = frozen_sum(w->frozen[experts], frozen_of_layer(b, i, experts));
-      w->narrow[experts] += layer->narrow[experts];
-    }
-    w->params[0] += layer->params + copied;
-    w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, &b->layout->passes) : 0;
-    w->params[1] += layer->expert_params;
-    w->whole += layer->whole;
-    w->largest = MAX(w->largest, layer->largest);
-    w->placeholder_bytes = MAX(w->placeholder_bytes, layer->placeholder_bytes);
+  const LayerPrice *layer = price_of(b, 0, i);
+  double copied = copied_params(b, i);
+  gboolean head = i == b->model->n_layers - 1;
+
+  for (int experts = 0; experts < 2; experts++) {
+    optimizer_work_add(&w->optimizer[experts], &layer->optimizer[experts]);
+    w->frozen[experts] = frozen_sum(w->frozen[experts], frozen_of_layer(b, i, experts));
+    w->narrow[experts] += layer->narrow[experts];
   }
+  w->params[0] += layer->params + copied;
+  w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, &b->layout->passes) : 0;
+  w->params[1] += layer->expert_params;
+  w->whole += layer->whole;
+  w->largest = MAX(w->largest, layer->largest);
+  w->placeholder_bytes = MAX(w->placeholder_bytes, layer->placeholder_bytes);
+  w->block_bytes = MAX(w->block_bytes, head ? 0 : layer->block_bytes);
+  w->left_bytes += head ? layer->saved_bytes : 0;
+}
+
+/* Once the blocks of all layers are known. */
+static void add_apart(const ProgramBuild *b, RankWeights *w, int i)
+{
+  const LayerPrice *layer = price_of(b, 0, i);
+
+  if (layer->largest * dtype_bytes[DTYPE_FP32] <= w->block_bytes)
+    return;
+  w->apart[0] += layer->params + copied_params(b, i);
+  w->apart[1] += layer->expert_params;
 }
 
 static void add_final_norm(const ProgramBuild *b, RankWeights *w)
@@ -464,16 +475,31 @@ static void add_final_norm(const ProgramBuild *b, RankWeights *w)
   w->optimizer[0].state_bytes += b->final_norm.optimizer[0].state_bytes;
 }
 
+static void add_layers(const ProgramBuild *b, RankWeights *w, int strategy, Piece layers,
+                       void (*add)(const ProgramBuild *b, RankWeights *w, int layer))
+{
+  for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++)
+    if (b->strategy[i] == strategy)
+      add(b, w, i);
+}
+
+static void add_rank(const ProgramBuild *b, RankWeights *w, int rank, int strategy,
+                     void (*add)(const ProgramBuild *b, RankWeights *w, int layer))
+{
+  if (b->shares)
+    add_layers(b, w, strategy, (Piece) { b->model->n_layers - 1, 1 }, add);
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
+    add_layers(b, w, strategy, stage_layers(b, program_stage(b, rank, chunk)), add);
+}
+
 RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
 {
   RankWeights w = { 0 };
 
-  if (b->shares)
-    add_weights(b, &w, strategy, (Piece) { b->model->n_layers - 1, 1 });
+  add_rank(b, &w, rank, strategy, add_layer);
   if (b->shares && rank == pipeline_rank(&b->layout->pipeline, b->stages - 1, 0))
     add_final_norm(b, &w);
-  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
-    add_weights(b, &w, strategy, stage_layers(b, program_stage(b, rank, chunk)));
+  add_rank(b, &w, rank, strategy, add_apart);
   return w;
 }
 
@@ -510,6 +536,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
     row->static_bytes[PART_WEIGHTS] += w.whole * (op_kept_bytes(states, 1, 0) - op_states(states).weights);
   row->static_bytes[PART_BUFFERS] += w.placeholder_bytes;
   row->cached_bytes += op_step_bytes(states, w.params[0] + w.params[1], w.largest);
+  row->taken_bytes += op_step_taken(b->strategies[strategy].states, w.apart, w.left_bytes);
   if (strategy > 0 && w.params[0] > 0 && !shares_groups(b, strategy))
     row->static_bytes[PART_OVERHEAD] += op_layer_groups(&b->strategies[strategy]) * states->framework->group_bytes;
 }
@@ -517,7 +544,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
   memset(row->static_bytes, 0, sizeof row->static_bytes);
-  row->cached_bytes = 0;
+  row->cached_bytes = row->taken_bytes = 0;
   row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->layout);
   for (int i = 0; i < b->n_strategies; i++)
     add_strategy(b, rank, i, row);

@@ -201,6 +201,7 @@ typedef struct {
 typedef struct {
   double static_bytes[PART_COUNT]; /* held for the whole step */
   double cached_bytes; /* that the allocator keeps for the step's end; overhead of the passes */
+  double taken_bytes;  /* of the step's copies, what the allocator keeps beside all that passes hold, where there is room */
   double capacity_bytes; /* of the row's device */
 } ProgramRow;
 

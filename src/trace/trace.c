@@ -1,5 +1,6 @@
 #include "trace/trace.h"
 
+#include <math.h>
 #include <string.h>
 
 Trace *trace_new(const Program *program)
@@ -10,6 +11,7 @@ Trace *trace_new(const Program *program)
   t->rows = g_new0(TraceRow, t->n_rows);
   for (int row = 0; row < t->n_rows; row++) {
     t->rows[row].cached_bytes = program->rows[row].cached_bytes;
+    t->rows[row].taken_bytes = program->rows[row].taken_bytes;
     t->rows[row].capacity_bytes = program->rows[row].capacity_bytes;
     memcpy(t->rows[row].static_bytes, program->rows[row].static_bytes, sizeof t->rows[row].static_bytes);
     t->rows[row].points = g_array_new(FALSE, FALSE, sizeof(MemoryPoint));
@@ -72,19 +74,50 @@ void trace_memory(const Trace *t, int row, const MemoryPoint *point, double byte
   bytes[PART_OVERHEAD] += t->rows[row].cached_bytes + t->fragmentation * (point->activations + point->buffers);
 }
 
-double trace_row_peak(const Trace *t, int row, double bytes[PART_COUNT])
+/* The fullest until then. */
+static MemoryPoint fullest_point(const TraceRow *row, double end)
 {
-  const GArray *points = t->rows[row].points;
   MemoryPoint best = { 0 };
-  double total = 0;
 
-  for (guint i = 0; i < points->len; i++) {
-    const MemoryPoint *p = &g_array_index(points, MemoryPoint, i);
-    if (p->activations + p->buffers > best.activations + best.buffers)
+  for (guint i = 0; i < row->points->len; i++) {
+    const MemoryPoint *p = &g_array_index(row->points, MemoryPoint, i);
+    if (p->time < end && p->activations + p->buffers > best.activations + best.buffers)
       best = *p;
   }
+  return best;
+}
+
+static double peak_until(const Trace *t, int row, double end, double bytes[PART_COUNT])
+{
+  MemoryPoint best = fullest_point(&t->rows[row], end);
+  double total = 0;
+
   trace_memory(t, row, &best, bytes);
   for (int part = 0; part < PART_COUNT; part++)
     total += bytes[part];
   return total;
+}
+
+double trace_row_peak(const Trace *t, int row, double bytes[PART_COUNT])
+{
+  return peak_until(t, row, INFINITY, bytes);
+}
+
+static double optimizer_start(const Trace *t, int row)
+{
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->row == row && s->kind == TASK_OPTIMIZER)
+      return s->start;
+  }
+  return INFINITY;
+}
+
+double trace_row_reserved(const Trace *t, int row)
+{
+  double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
+
+  if (t->rows[row].taken_bytes == 0)
+    return peak;
+  return MAX(peak, peak_until(t, row, optimizer_start(t, row), bytes) + t->rows[row].taken_bytes);
 }

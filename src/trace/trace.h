@@ -40,7 +40,7 @@ typedef struct {
 
 typedef struct {
   double static_bytes[PART_COUNT];
-  double cached_bytes, capacity_bytes; /* as in the program */
+  double cached_bytes, taken_bytes, capacity_bytes; /* as in the program */
   double used_bytes, reserved_bytes, device_bytes; /* measured by the device: most of its allocator's that tasks had,
                          that it held, and what was in use by all; 0 = not known, or predicted */
   double most_buffers; /* measured: bytes, at any moment; points have those beside which most is held */
@@ -112,6 +112,9 @@ gboolean trace_parts(const Trace *trace, int row, StepParts *out); /* FALSE = no
 
 /* Peak of one row, with the parts at that moment. */
 double trace_row_peak(const Trace *trace, int row, double bytes[PART_COUNT]);
+
+/* The same with what the allocator keeps of the step's copies beside the passes, where the device has room for it. */
+double trace_row_reserved(const Trace *trace, int row);
 
 /* Seconds that a row's passes compute, exposed communication left out. */
 double trace_row_compute(const Trace *trace, int row);

@@ -61,14 +61,17 @@ double case_error_pct(const CaseResult *r)
   return 100 * (r->predicted_s / r->measured_s - 1);
 }
 
-/* The part of the peak that a figure of this kind counts. */
+/* The part of the peak that a figure of this kind counts. Where blocks that are kept for the step do not fit, the
+ * allocator gives them back. */
 static double memory_counted(MemoryCount count, const Trace *trace, const Metrics *m)
 {
-  double outside = trace->rows[m->peak_row].static_bytes[PART_OVERHEAD];
+  double outside = trace->rows[m->peak_row].static_bytes[PART_OVERHEAD], most = m->peak_memory_bytes;
 
   if (count == MEMORY_ALLOCATED)
     return m->peak_memory_bytes - m->memory[PART_OVERHEAD];
-  return count == MEMORY_RESERVED ? m->peak_memory_bytes - outside : m->peak_memory_bytes;
+  for (int row = 0; row < trace->n_rows; row++)
+    most = MAX(most, MIN(trace_row_reserved(trace, row), trace->rows[row].capacity_bytes));
+  return count == MEMORY_RESERVED ? most - outside : most;
 }
 
 static Trace *simulate_case(const Case *c, const Layout *layout, const TimedPasses *passes)
