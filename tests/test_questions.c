@@ -1,8 +1,10 @@
 /* Questions are rows of searches: each row against a search of its own that knows of no other. */
 #include "main.h"
 
+#include "ask/knobs.h"
 #include "ask/question.h"
 #include "base/units.h"
+#include "search/rounds.h"
 #include "search_instance.h"
 
 #include <math.h>
@@ -349,47 +351,50 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 }
 END_TEST
 
-/* Changes memory, or a rate of the devices, in either direction, and gives what bounds of a search before it are there. */
-static GArray *change(Cluster *cluster, GRand *rand, const GArray *bounds)
+/* Changes a number of the cluster in either direction, and gives what bounds of a search before it are there. */
+static Floors *change(Cluster *cluster, GRand *rand, const Floors *bounds)
 {
-  Device *d = &cluster->device;
   double factor = g_rand_double_range(rand, 0.55, 1.8);
-  GArray *floors = g_array_new(FALSE, TRUE, sizeof(PartFloor));
-  int what = g_rand_int_range(rand, 0, 4);
+  Floors *floors = floors_new();
+  int n = 0;
 
-  if (what < 2)
-    d->memory_bytes *= factor;
-  else if (what == 2)
-    d->memory_bytes_per_s *= factor;
-  else
-    cluster_scale_peak(cluster, factor);
-  search_raise_floors(floors, bounds, what < 2 || factor < 1 ? 1 : 1 / factor, what < 2 && factor > 1);
+  while (knobs[n].title)
+    n++;
+  const Knob *knob = &knobs[g_rand_int_range(rand, 0, n)];
+  int tier = knob->of_tier ? g_rand_int_range(rand, 0, cluster->n_tiers) : 0;
+  knob->scale(cluster, tier, factor);
+  floors_raise(floors, bounds, knob_floor_scale(cluster, knob, tier, factor), knob->room && factor > 1);
   return floors;
 }
 
-/* What is known of parts from a search before a change, and from one before two of them, leaves the plan that is found,
+/* What is known of parts and choices from a search before a change, and from one before two of them, and a plan that was
+ * simulated before, leave the plan that is found,
  * whether a plan to beat is known or none is. */
 START_TEST(floors_leave_the_answer)
 {
   GRand *rand = g_rand_new_with_seed(6400 + _i);
   int found = 0;
 
-  for (int i = 0; i < 25; i++) {
+  for (int i = 0; i < 50; i++) {
     Instance in;
     draw(&in, rand);
     in.cluster->device.rate_jitter = 0; /* a faster device would wait less for others */
+    in.cluster->tiers[0].link.compute_slowdown += i % 2 * 0.8;
     in.options.brief = TRUE;
     in.options.refine = in.options.over = FALSE;
     in.options.tie = 0;
     in.options.base = &in.base;
     g_autoptr(SearchResult) own = search(in.model, in.cluster, &in.options, NULL);
-    g_autoptr(GArray) bounds = g_array_ref(own->bounds);
+    g_autoptr(Floors) bounds = g_steal_pointer(&own->bounds);
     for (int step = 0; step < 2 && own->best->len > 0; step++) {
-      g_autoptr(GArray) floors = change(in.cluster, rand, bounds);
+      g_autoptr(GArray) simulated = g_array_new(FALSE, FALSE, sizeof(Simulation));
+      g_autoptr(Floors) floors = change(in.cluster, rand, bounds);
       SearchOptions with = in.options;
       g_autoptr(SearchResult) other = search(in.model, in.cluster, &in.options, NULL);
       with.floors = floors;
-      with.known = other->best->len && g_rand_boolean(rand) ? g_array_index(other->best, Found, 0).value * 1.01 : 0;
+      with.simulated = simulated;
+      simulation_among(simulated, in.model, in.cluster, &g_array_index(own->best, Found, 0).plan);
+      with.known = other->best->len && g_rand_boolean(rand) ? g_array_index(other->best, Found, 0).value * (1 + step * 0.01) : 0;
       g_autoptr(SearchResult) floored = search(in.model, in.cluster, &with, NULL);
       ck_assert_int_eq(floored->best->len, other->best->len);
       for (guint k = 0; k < other->best->len; k++) {
@@ -399,8 +404,8 @@ START_TEST(floors_leave_the_answer)
         ck_assert_double_eq(b->value, a->value);
       }
       found += other->best->len > 0;
-      g_array_unref(bounds);
-      bounds = g_array_ref(floored->bounds);
+      floors_free(bounds);
+      bounds = g_steal_pointer(&floored->bounds);
     }
     instance_clear(&in);
   }
@@ -409,7 +414,38 @@ START_TEST(floors_leave_the_answer)
 }
 END_TEST
 
-TEST_LOOPS("questions", { floors_leave_the_answer, 6, TRUE }, { fits_where_a_search_finds, 4, TRUE },
+/* A plan that was simulated before comes to what was said of it, and to no other. */
+START_TEST(simulated_once)
+{
+  GRand *rand = g_rand_new_with_seed(6500);
+  int found = 0;
+
+  for (int i = 0; i < 8; i++) {
+    Instance in;
+    g_autoptr(GArray) simulated = g_array_new(FALSE, FALSE, sizeof(Simulation));
+    draw(&in, rand);
+    in.options.base = &in.base;
+    g_autoptr(SearchResult) own = search(in.model, in.cluster, &in.options, NULL);
+    if (own->best->len > 0) {
+      const Found *best = &g_array_index(own->best, Found, 0);
+      const Metrics *m = simulation_among(simulated, in.model, in.cluster, &best->plan);
+      ck_assert(memcmp(m, &best->metrics, sizeof *m) == 0);
+      ck_assert(simulation_among(simulated, in.model, in.cluster, &best->plan) == m);
+      ck_assert_int_eq(simulated->len, 1);
+      g_array_index(simulated, Simulation, 0).metrics.iteration_s *= 1 - 1e-6;
+      in.options.simulated = simulated;
+      g_autoptr(SearchResult) other = search(in.model, in.cluster, &in.options, NULL);
+      ck_assert_double_eq(g_array_index(other->best, Found, 0).metrics.iteration_s, best->metrics.iteration_s * (1 - 1e-6));
+      found++;
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(found, 3);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("questions", { simulated_once, 1 }, { floors_leave_the_answer, 6, TRUE }, { fits_where_a_search_finds, 4, TRUE },
            { brief_is_the_same, 4, TRUE }, { contexts_are_the_longest, 6, TRUE },
            { depths_are_the_largest, 1 },
            { sensitivities_are_those_of_fresh_searches, 4, TRUE }, { more_memory_lets_others_in, 2 },

@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "search/price_cache.h"
+#include "search/rounds.h"
 #include "search/space.h"
 #include "sim/simulate.h"
 
@@ -10,7 +11,7 @@
 
 /* The best plan, or the first one found, of the cluster with so many devices. */
 static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out,
-                    GArray **bounds)
+                    Floors **bounds)
 {
   Cluster changed = *cluster;
   Plan base = *o.base;
@@ -27,12 +28,12 @@ static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o,
     return FALSE;
   *out = g_array_index(found->best, Found, 0);
   if (bounds)
-    *bounds = g_array_ref(found->bounds);
+    *bounds = g_steal_pointer(&found->bounds);
   return TRUE;
 }
 
 gboolean ask_bounded(const Model *model, const Cluster *cluster, const SearchOptions *options, Found *out,
-                     GArray **bounds)
+                     Floors **bounds)
 {
   return ask(model, cluster, *options, cluster->devices, out, bounds);
 }
@@ -59,25 +60,27 @@ static gboolean until_one(gpointer data, const SearchProgress *at)
   return (o->watch && o->watch(o->data, at)) || at->best != NULL;
 }
 
-/* Whether the plan is of the space on the cluster, with the split of layers that it has there, and fits. */
-static gboolean is_there(const Model *model, const Cluster *cluster, const SearchOptions *o, Plan *plan, Metrics *m)
+/* Whether the plan is of the space on the cluster, with the split of layers that it has there, and fits; it is among
+ * what was `simulated` (Simulation) then. */
+static gboolean is_there(const Model *model, const Cluster *cluster, const SearchOptions *o, GArray *simulated, Plan *plan,
+                         Metrics *m)
 {
   if (stop_asked(o->stop) || !price_split_again(model, cluster, plan) ||
       plan_check(plan, model, cluster, NULL) != RULE_NONE)
     return FALSE;
-  g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
-  trace_metrics(trace, m);
+  *m = *simulation_among(simulated, model, cluster, plan);
   return m->peak_memory_bytes <= m->capacity_bytes;
 }
 
-double ask_known(const Model *model, const Cluster *cluster, const SearchOptions *o, const Plan *plan)
+double ask_known(const Model *model, const Cluster *cluster, const SearchOptions *o, const Plan *plan, gboolean more,
+                 GArray *simulated)
 {
   Plan own = *plan;
   Metrics m;
 
-  gboolean there = !recompute_counts(&plan->scope) && is_there(model, cluster, o, &own, &m);
-  while (!there && space_next_set(o, model, cluster, &own))
-    there = is_there(model, cluster, o, &own, &m);
+  gboolean there = !recompute_counts(&plan->scope) && is_there(model, cluster, o, simulated, &own, &m);
+  while (!there && more && space_next_set(o, model, cluster, &own))
+    there = is_there(model, cluster, o, simulated, &own, &m);
   if (!there)
     return 0;
   const Layout layout = layout_of(&own);
@@ -85,14 +88,15 @@ double ask_known(const Model *model, const Cluster *cluster, const SearchOptions
 }
 
 /* Whether the plan with the batch and sequence that are asked for is of the space, and fits. */
-static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan)
+static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan,
+                           GArray *simulated)
 {
   Metrics m;
 
   plan->seq = o->base->seq;
   plan->global_batch = o->base->global_batch;
   return plan->gpus == devices && cluster->devices == devices && o->fixed.value[KEY_MICRO_BATCH] < 0 &&
-         is_there(model, cluster, o, plan, &m);
+         is_there(model, cluster, o, simulated, plan, &m);
 }
 
 /* Divided over all devices: weights, gradients and what the optimizer keeps, each once; where formats are open, and of
@@ -132,12 +136,13 @@ static gboolean ask_lean(const Model *model, const Cluster *cluster, SearchOptio
 gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, guint tried,
                   Plan *likely)
 {
+  g_autoptr(GArray) simulated = g_array_new(FALSE, FALSE, sizeof(Simulation));
   SearchOptions o = *options;
   Found found;
 
   if (states_alone_exceed(model, cluster, options, devices))
     return FALSE;
-  if (still_fits(model, cluster, options, devices, likely))
+  if (still_fits(model, cluster, options, devices, likely, simulated))
     return TRUE;
   o.objective = objective_find("memory");
   o.refine = FALSE;
@@ -328,12 +333,14 @@ static void say_grown(Answer *a, const Grown *g, const char *unit)
 /* `likely` is known to fit where the best plan is asked for. */
 static gboolean ask_either(const Asked *q, const Model *model, SearchOptions o, guint tried, Plan *likely, Found *best)
 {
+  g_autoptr(GArray) simulated = g_array_new(FALSE, FALSE, sizeof(Simulation));
   int devices = q->cluster->devices;
 
   if (!best)
     return ask_fits(model, q->cluster, &o, devices, tried, likely);
-  if (still_fits(model, q->cluster, &o, devices, likely))
-    o.known = ask_known(model, q->cluster, &o, likely);
+  if (still_fits(model, q->cluster, &o, devices, likely, simulated))
+    o.known = ask_known(model, q->cluster, &o, likely, TRUE, simulated);
+  o.simulated = simulated;
   return ask_best(model, q->cluster, &o, devices, best);
 }
 

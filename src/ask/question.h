@@ -67,12 +67,14 @@ double ask_tie(const SearchOptions *options);
 const Found *ask_recommended(const SearchResult *found, double tie);
 
 /* A value for SearchOptions.known: what the plan of another cluster's space, or of a like question's, comes to, with its
- * layers split as here, or one with more modules made again, where it fits and the space may have it; else 0. */
-double ask_known(const Model *model, const Cluster *cluster, const SearchOptions *options, const Plan *plan);
+ * layers split as here, where it fits and the space may have it, or else, if `more`, one with more modules made again; else
+ * 0. Plans that this simulates are added to what was `simulated` (Simulation) on this cluster. */
+double ask_known(const Model *model, const Cluster *cluster, const SearchOptions *options, const Plan *plan, gboolean more,
+                 GArray *simulated);
 
-/* The same on all devices, and SearchResult.bounds, the caller's to unref; untouched where none fits. */
+/* The same on all devices, and SearchResult.bounds, the caller's to free; untouched where none fits. */
 gboolean ask_bounded(const Model *model, const Cluster *cluster, const SearchOptions *options, Found *out,
-                     GArray **bounds);
+                     Floors **bounds);
 
 /* What was found for the model, or a changed one, with how far it holds on as many devices as the plan has; it refers to
  * the model and what was asked about. */

@@ -1,80 +1,13 @@
 /* What a change of the hardware, or of how much of it there is, would do. */
+#include "ask/knobs.h"
 #include "ask/question.h"
 
-#include "sim/simulate.h"
+#include "search/rounds.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- sensitivity ---- */
-
-typedef struct {
-  const char *title, *behind; /* behind the tier's name; NULL = the name stands first */
-  void (*scale)(Cluster *cluster, int tier, double factor);
-  gboolean of_tier;
-  gboolean costs; /* steps take longer with more of it */
-  gboolean room;  /* nothing takes another time */
-} Knob;
-
-static void scale_math(Cluster *c, int tier, double f)
-{
-  (void)tier;
-  cluster_scale_peak(c, f);
-}
-
-static void scale_memory_rate(Cluster *c, int tier, double f)
-{
-  (void)tier;
-  c->device.memory_bytes_per_s *= f;
-}
-
-static void scale_memory(Cluster *c, int tier, double f)
-{
-  (void)tier;
-  c->device.memory_bytes *= f;
-}
-
-static void scale_launches(Cluster *c, int tier, double f)
-{
-  (void)tier;
-  for (int t = 0; t < DTYPE_COUNT; t++)
-    c->device.kernels.matmul[t].launch_s *= f;
-  c->device.kernels.memory_launch_s *= f;
-  c->device.kernels.attention_launch_s *= f;
-}
-
-static void scale_sustained(Cluster *c, int tier, double f)
-{
-  (void)tier;
-  c->device.sustained_fraction = MIN(1, c->device.sustained_fraction * f);
-}
-
-static void scale_latency(Cluster *c, int tier, double f)
-{
-  Link *l = &c->tiers[tier].link;
-  l->base_s *= f;
-  l->hop_s *= f;
-  l->tree_hop_s *= f;
-  l->p2p_base_s *= f;
-  l->short_base_s *= f;
-  l->in_switch_base_s *= f;
-}
-
-static void scale_slowdown(Cluster *c, int tier, double f)
-{
-  c->tiers[tier].link.compute_slowdown = 1 + (c->tiers[tier].link.compute_slowdown - 1) * f;
-}
-
-static const Knob knobs[] = {
-  { "matrix FLOP/s", NULL, scale_math },
-  { "sustained share of matrix FLOP/s", NULL, scale_sustained },
-  { "memory bandwidth", NULL, scale_memory_rate },
-  { "memory size", NULL, scale_memory, .room = TRUE },
-  { "kernel launch time", NULL, scale_launches, .costs = TRUE },
-  { "bandwidth", NULL, cluster_scale_tier, .of_tier = TRUE },
-  { "latency", NULL, scale_latency, .of_tier = TRUE, .costs = TRUE },
-  { "slowdown of kernels beside", "collectives", scale_slowdown, .of_tier = TRUE, .costs = TRUE },
-};
 
 /* What each number is multiplied by. */
 static const double factors[] = { 0.9, 1.1, 2 };
@@ -110,67 +43,79 @@ static void effect_clear(gpointer effect)
 /* What is known of the parts of the space (SearchResult.bounds). NULL: nothing, on mixed nodes, whose devices a change
  * leaves alone, and where a device waits less for others the quicker it is. */
 typedef struct {
-  const GArray *own;      /* on the cluster as it is */
-  const GArray *cheapest; /* where all that costs is less */
+  const Floors *own;      /* on the cluster as it is */
+  const Floors *cheapest; /* where all that costs is less */
 } Known;
-
-/* What bounds of time come to at least when a number is multiplied: each is a sum of maxima of parts, none of which
- * falls by more than the number changes; where all rise, no less than they were, but that slower transfers between
- * nodes slow kernels less. */
-static double floor_scale(const Cluster *c, const Knob *knob, int tier, double factor)
-{
-  gboolean slower = knob->costs ? factor > 1 : factor < 1;
-  double slowdown = c->tiers[0].link.compute_slowdown;
-
-  if (knob->room || (slower && (knob->costs || tier == 0)))
-    return 1;
-  return slower ? (1 + (slowdown - 1) * factor) / slowdown : MIN(factor, 1 / factor);
-}
 
 /* What holds where a number is multiplied; `twice`: bounds where it is doubled, NULL = none. Where a device has more
  * memory other plans fit, which take no less than any plan. */
-static GArray *floors_at(const Cluster *c, const Known *known, const Knob *knob, int tier, int at, const GArray *twice)
+static Floors *floors_at(const Cluster *c, const Known *known, const Knob *knob, int tier, int at, const Floors *twice)
 {
-  GArray *floors = g_array_new(FALSE, TRUE, sizeof(PartFloor));
+  Floors *floors = floors_new();
 
   if (known->own)
-    search_raise_floors(floors, known->own, floor_scale(c, knob, tier, factors[at]), knob->room && at != MINUS);
+    floors_raise(floors, known->own, knob_floor_scale(c, knob, tier, factors[at]), knob->room && at != MINUS);
   if (known->cheapest && knob->costs && at == MINUS)
-    search_raise_floors(floors, known->cheapest, 1, FALSE);
+    floors_raise(floors, known->cheapest, 1, FALSE);
   if (known->own && twice && !knob->costs && at == PLUS)
-    search_raise_floors(floors, twice, floor_scale(c, knob, tier, factors[PLUS] / factors[DOUBLE]), FALSE);
+    floors_raise(floors, twice, knob_floor_scale(c, knob, tier, factors[PLUS] / factors[DOUBLE]), FALSE);
   return floors;
 }
 
-/* The best plan on a changed cluster, and the bounds there. The plan that was best, if it is of the space there too, is
- * a plan to beat. FALSE: none fits. */
-static gboolean best_there(const Asked *q, const Cluster *cluster, const GArray *floors, const Plan *plan,
-                           Metrics *m, Found *out, GArray **bounds)
+/* What a plan that was best elsewhere comes to: the first or, where that does not fit, another. */
+static double known_of(const Asked *q, const Cluster *cluster, const GArray *winners, GArray *simulated)
 {
-  SearchOptions o = *q->options;
-  g_autoptr(Trace) trace = simulate_plan(q->model, cluster, plan);
+  double known = 0;
 
-  trace_metrics(trace, m);
-  o.floors = floors->len > 0 ? floors : NULL;
-  o.known = ask_known(q->model, cluster, &o, plan);
+  for (guint i = 0; i < winners->len && known == 0; i++)
+    known = ask_known(q->model, cluster, q->options, &g_array_index(winners, Plan, i), i == 0, simulated);
+  return known;
+}
+
+/* The best plan on a changed cluster, and the bounds there; `m`: what the plan that was best comes to. It, or a winner of
+ * another search, is a plan to beat if it is of the space there too. FALSE: none fits. */
+static gboolean best_there(const Asked *q, const Cluster *cluster, const Floors *floors, const GArray *winners,
+                           Metrics *m, Found *out, Floors **bounds)
+{
+  g_autoptr(GArray) simulated = g_array_new(FALSE, FALSE, sizeof(Simulation));
+  SearchOptions o = *q->options;
+
+  *m = *simulation_among(simulated, q->model, cluster, &g_array_index(winners, Plan, 0));
+  o.floors = floors->parts->len > 0 ? floors : NULL;
+  o.known = known_of(q, cluster, winners, simulated);
+  o.simulated = simulated;
   return ask_bounded(q->model, cluster, &o, out, bounds);
 }
 
-/* Bounds of a search in which each number that costs is less: they hold where one of them is. */
-static GArray *cheapest_bounds(const Asked *q, const Found *best, const GArray *own)
+/* Those that differ in their split alone are one. */
+static void add_winner(GArray *winners, const Plan *plan)
 {
-  g_autoptr(GArray) floors = g_array_new(FALSE, TRUE, sizeof(PartFloor));
-  GArray *bounds = NULL;
+  Plan same = *plan;
+
+  for (guint i = 0; i < winners->len; i++) {
+    const Plan *other = &g_array_index(winners, Plan, i);
+    memcpy(&same.split, &other->split, sizeof same.split);
+    if (memcmp(&same, other, sizeof same) == 0)
+      return;
+  }
+  g_array_append_vals(winners, plan, 1);
+}
+
+/* Bounds of a search in which each number that costs is less: they hold where one of them is. */
+static Floors *cheapest_bounds(const Asked *q, const GArray *winners, const Floors *own)
+{
+  g_autoptr(Floors) floors = floors_new();
+  Floors *bounds = NULL;
   Cluster cluster = *q->cluster;
   double slowdown = cluster.tiers[0].link.compute_slowdown;
   Metrics m;
   Found found;
 
-  for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
+  for (int k = 0; knobs[k].title; k++)
     for (int tier = 0; tier < (knobs[k].of_tier ? cluster.n_tiers : 1) && knobs[k].costs; tier++)
       knobs[k].scale(&cluster, tier, factors[MINUS]);
-  search_raise_floors(floors, own, factors[MINUS] * cluster.tiers[0].link.compute_slowdown / slowdown, FALSE);
-  best_there(q, &cluster, floors, &best->plan, &m, &found, &bounds);
+  floors_raise(floors, own, factors[MINUS] * cluster.tiers[0].link.compute_slowdown / slowdown, FALSE);
+  best_there(q, &cluster, floors, winners, &m, &found, &bounds);
   return bounds;
 }
 
@@ -189,12 +134,12 @@ static char *effect_title(const Cluster *c, const Knob *knob, int tier)
 
 /* Twice as much is searched before a little more, which it bounds, unless both are at a limit. A plan whose split of
  * layers other rates do not make may be better there than all that the space has. */
-static Effect effect_of(const Asked *q, const Found *best, const Known *known, const Knob *knob, int tier)
+static Effect effect_of(const Asked *q, const Found *best, GArray *winners, const Known *known, const Knob *knob, int tier)
 {
   double step = best->metrics.iteration_s;
   Effect e = { .title = effect_title(q->cluster, knob, tier) };
   g_autofree char *label = plan_label(&best->plan);
-  g_autoptr(GArray) twice = NULL;
+  g_autoptr(Floors) twice = NULL;
   Cluster clusters[FACTORS];
 
   for (int i = 0; i < FACTORS; i++) {
@@ -218,8 +163,10 @@ static Effect effect_of(const Asked *q, const Found *best, const Known *known, c
       e.others[i] = g_strdup(e.others[PLUS]);
       continue;
     }
-    g_autoptr(GArray) floors = floors_at(cluster, known, knob, tier, i, twice);
-    gboolean fits = best_there(q, cluster, floors, &best->plan, &m, &found, i == DOUBLE ? &twice : NULL);
+    g_autoptr(Floors) floors = floors_at(cluster, known, knob, tier, i, twice);
+    gboolean fits = best_there(q, cluster, floors, winners, &m, &found, i == DOUBLE ? &twice : NULL);
+    if (fits)
+      add_winner(winners, &found.plan);
     gboolean runs = m.peak_memory_bytes <= m.capacity_bytes;
     gboolean stays = runs && (!fits || m.iteration_s <= found.metrics.iteration_s);
     g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");
@@ -272,11 +219,11 @@ static void say_slot(GString *s, const Cluster *c)
 }
 
 /* Effects of all numbers; a stop leaves those before it. */
-static void add_effects(const Asked *q, const Found *best, const Known *known, GArray *effects)
+static void add_effects(const Asked *q, const Found *best, GArray *winners, const Known *known, GArray *effects)
 {
-  for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
+  for (int k = 0; knobs[k].title; k++)
     for (int tier = 0; tier < (knobs[k].of_tier ? q->cluster->n_tiers : 1); tier++) {
-      Effect e = effect_of(q, best, known, &knobs[k], tier);
+      Effect e = effect_of(q, best, winners, known, &knobs[k], tier);
       if (stop_heard(q->options->stop)) {
         effect_clear(&e);
         return;
@@ -301,7 +248,8 @@ Answer *answer_sensitivity(const Asked *q)
   SearchOptions options = *q->options;
   Asked asked = { q->model, q->cluster, &options, 0, q->accuracy };
   g_autoptr(GArray) effects = g_array_new(FALSE, FALSE, sizeof(Effect));
-  g_autoptr(GArray) bounds = NULL, cheapest = NULL;
+  g_autoptr(GArray) winners = g_array_new(FALSE, FALSE, sizeof(Plan)); /* the first: of the cluster as it is */
+  g_autoptr(Floors) bounds = NULL, cheapest = NULL;
   Known known = { 0 };
   Found best;
 
@@ -311,13 +259,14 @@ Answer *answer_sensitivity(const Asked *q)
     g_string_assign(a->says, stopped ? "Stopped before any plan that fits was found." : "No plan fits.");
     return a;
   }
+  g_array_append_val(winners, best.plan);
   if (options.objective == &objectives[0] && q->cluster->device.rate_jitter == 0 && q->cluster->n_types == 0) {
     known.own = bounds;
-    known.cheapest = cheapest = cheapest_bounds(&asked, &best, bounds);
+    known.cheapest = cheapest = cheapest_bounds(&asked, winners, bounds);
   }
   g_array_set_clear_func(effects, effect_clear);
   answer_draw(a, -1, 0, 1 + FACTORS + PLUS);
-  add_effects(&asked, &best, &known, effects);
+  add_effects(&asked, &best, winners, &known, effects);
   const Result r = ask_result(q, q->model, &best);
   g_autofree char *label = plan_label(&best.plan), *step = result_step_text(&r);
   g_string_printf(a->says,

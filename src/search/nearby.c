@@ -351,7 +351,7 @@ NearbyPlans *nearby_plans(const Model *model, const Cluster *cluster, const Plan
 {
   NearbyPlans *out = g_new0(NearbyPlans, 1);
   g_autoptr(PriceCache) prices = price_cache_new(model, cluster);
-  g_autoptr(Rounds) rounds = rounds_new(model, cluster, prices, NULL, stop, threads);
+  g_autoptr(Rounds) rounds = rounds_new(model, cluster, prices, NULL, NULL, stop, threads);
   const Walk w = { model, cluster, rounds, stop };
   Plan at = *plan;
 

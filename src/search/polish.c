@@ -386,7 +386,7 @@ Polished *polish_plan(const Model *model, const Cluster *cluster, const Plan *pl
   trace_metrics(trace, &first);
   take(&p, plan, &first, trace);
   g_autoptr(PriceCache) prices = price_cache_new(model, cluster);
-  p.rounds = rounds_new(model, cluster, prices, NULL, stop, threads);
+  p.rounds = rounds_new(model, cluster, prices, NULL, NULL, stop, threads);
   out->steps = g_array_new(FALSE, FALSE, sizeof(PolishStep));
   g_array_set_clear_func(out->steps, step_clear);
   for (gsize k = 0; k < G_N_ELEMENTS(kinds) && !stop_asked(stop); k++) {

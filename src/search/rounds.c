@@ -5,6 +5,7 @@
 #include "sim/simulate.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct {
   Simulation *simulation;
@@ -16,6 +17,7 @@ struct Rounds {
   const Cluster *cluster;
   PriceCache *prices;
   Journal *journal;
+  const GArray *simulated;
   Stop *stop;
   GThreadPool *pool;
   GMutex mutex;
@@ -181,8 +183,8 @@ static GThreadPool *pool_new(Rounds *r, int threads)
   return pool;
 }
 
-Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, Stop *stop,
-                   int threads)
+Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, const GArray *simulated,
+                   Stop *stop, int threads)
 {
   Rounds *r = g_new0(Rounds, 1);
 
@@ -190,6 +192,7 @@ Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *price
   r->cluster = cluster;
   r->prices = prices;
   r->journal = journal;
+  r->simulated = simulated;
   r->stop = stop;
   g_mutex_init(&r->mutex);
   g_cond_init(&r->done);
@@ -220,6 +223,48 @@ static gboolean recall(const Rounds *r, Simulation *s)
   s->slack_s = e.slack_s;
   s->gradients_s = e.gradients_s;
   s->parameters_s = e.parameters_s;
+  s->done = TRUE;
+  return TRUE;
+}
+
+/* NULL: none. */
+static const Simulation *find_simulated(const GArray *simulated, const Plan *plan)
+{
+  for (guint i = 0; simulated && i < simulated->len; i++) {
+    const Simulation *s = &g_array_index(simulated, Simulation, i);
+    if (memcmp(&s->plan, plan, sizeof *plan) == 0)
+      return s;
+  }
+  return NULL;
+}
+
+const Metrics *simulation_among(GArray *simulated, const Model *model, const Cluster *cluster, const Plan *plan)
+{
+  const Simulation *known = find_simulated(simulated, plan);
+
+  if (!known) {
+    const Layout layout = layout_of(plan);
+    g_autoptr(PriceTable) prices = price_table_new(model, &layout, cluster);
+    Simulation own = { 0 };
+    memcpy(&own.plan, plan, sizeof *plan);
+    simulation_complete(model, cluster, prices, &own);
+    g_array_append_val(simulated, own);
+    known = &g_array_index(simulated, Simulation, simulated->len - 1);
+  }
+  return &known->metrics;
+}
+
+/* What is known of a plan that was simulated before. */
+static gboolean repeat(const Rounds *r, Simulation *s)
+{
+  const Simulation *known = s->keeps ? NULL : find_simulated(r->simulated, &s->plan);
+
+  if (!known)
+    return FALSE;
+  s->metrics = known->metrics;
+  s->slack_s = known->slack_s;
+  s->gradients_s = known->gradients_s;
+  s->parameters_s = known->parameters_s;
   s->done = TRUE;
   return TRUE;
 }
@@ -255,7 +300,7 @@ void rounds_run(Rounds *r, Simulation *simulations, int n)
   int left = 0;
 
   for (int i = 0; i < n; i++)
-    if (!recall(r, &simulations[i]) && !stop_asked(r->stop))
+    if (!recall(r, &simulations[i]) && !repeat(r, &simulations[i]) && !stop_asked(r->stop))
       jobs[left++] = (Job) { &simulations[i], price_cache_own(r->prices, &simulations[i].plan) };
   run_jobs(r, jobs, left);
   for (int i = 0; i < left; i++)

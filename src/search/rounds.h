@@ -33,10 +33,10 @@ typedef struct {
 
 typedef struct Rounds Rounds;
 
-/* Neither model, cluster, prices, journal nor stop (may be NULL, both) is owned. threads: 0 = one for each processor;
+/* Neither model, cluster, prices, journal, what was simulated (Simulation) nor stop is owned; these three may be NULL. threads: 0 = one for each processor;
  * no more are started than a round has simulations, and where none can be, the caller's own does the work. */
-Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, Stop *stop,
-                   int threads);
+Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, const GArray *simulated,
+                   Stop *stop, int threads);
 void rounds_free(Rounds *rounds);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Rounds, rounds_free)
 
@@ -45,5 +45,8 @@ void rounds_run(Rounds *rounds, Simulation *simulations, int n);
 
 /* One, in full, whatever the journal knows. `prices` are the plan's own. */
 void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *simulation);
+
+/* What a plan comes to: as it is among those that were simulated (Simulation), or simulated now and added to them. */
+const Metrics *simulation_among(GArray *simulated, const Model *model, const Cluster *cluster, const Plan *plan);
 
 #endif

@@ -81,8 +81,8 @@ static void meet_part(gpointer data, const SpacePart *part)
     if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
     PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->bound_s, part->memory_bytes, part->plans };
-    g_array_set_size(r->bounds, part->batch);
-    g_array_append_val(r->bounds, floor);
+    g_array_set_size(r->bounds->parts, part->batch);
+    g_array_append_val(r->bounds->parts, floor);
   }
   g_array_append_val(s->parts, *part);
   g_array_set_size(s->within, s->parts->len);
@@ -94,8 +94,8 @@ static void note_broken(gpointer data, guint batch, gint64 plans)
   Search *s = data;
   const PartFloor none = { INFINITY, INFINITY, INFINITY, plans };
 
-  g_array_set_size(s->result->bounds, batch);
-  g_array_append_val(s->result->bounds, none);
+  g_array_set_size(s->result->bounds->parts, batch);
+  g_array_append_val(s->result->bounds->parts, none);
 }
 
 static void put_later(Search *s, const Candidate *c)
@@ -516,7 +516,7 @@ static void search_init(Search *s)
   s->result->least_bound = INFINITY;
   s->result->floors.passes_s = s->result->floors.compute_s = s->result->floors.fitting_s = INFINITY;
   s->result->best = g_array_new(FALSE, FALSE, sizeof(Found));
-  s->result->bounds = g_array_new(FALSE, TRUE, sizeof(PartFloor));
+  s->result->bounds = floors_new();
   s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->closest = g_array_new(FALSE, FALSE, sizeof(double));
   s->later = g_array_new(FALSE, FALSE, sizeof(Candidate));
@@ -563,7 +563,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   s.walked = TRUE;
   gboolean opened = open_journal(&s, error);
   if (opened) {
-    s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->stop, options->threads);
+    s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->simulated, options->stop, options->threads);
     run_rounds(&s);
     search_raise_bounds(&s);
     g_array_sort(s.candidates, candidate_by_bound);
@@ -592,6 +592,6 @@ void search_result_free(SearchResult *r)
     return;
   g_clear_error(&r->unkept);
   g_array_unref(r->best);
-  g_array_unref(r->bounds);
+  floors_free(r->bounds);
   g_free(r);
 }

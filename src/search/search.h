@@ -47,6 +47,7 @@
 
 #include "base/stop.h"
 #include "plan/keys.h"
+#include "search/floors.h"
 #include "search/objective.h"
 #include "trace/trace.h"
 
@@ -113,16 +114,6 @@ typedef struct {
 enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_COUNT };
 const char *settled_name(int how);
 
-/* What is known of the plans of a part: seconds that those that fit take at least, those that fit any memory, what they
- * need at least, and how many there are; 0 = nothing. */
-typedef struct {
-  double bound_s, any_s, memory_bytes;
-  gint64 plans;
-} PartFloor;
-
-/* Has floors (PartFloor) know what bounds elsewhere say, so many times them; `any`: with any memory. */
-void search_raise_floors(GArray *floors, const GArray *bounds, double scale, gboolean any);
-
 typedef struct {
   GArray *best;      /* Found, best first, at most `top`, the best of each family; with a second
                         objective the whole front */
@@ -134,8 +125,8 @@ typedef struct {
   gint64 simulated;
   gint64 refined;    /* plans beyond the space that were better: counts of recomputed layers, groups of ZeRO-2 and 3 */
   gint64 open;       /* neither, because the search was stopped */
-  GArray *bounds;    /* PartFloor, of each part of degrees and a micro-batch in the order of the space: closer where it
-                        was looked into, infinite where none of it fits or a rule turns it down. Owned */
+  Floors *bounds;    /* of each part of degrees and a micro-batch: closer where it was looked into, infinite where none of
+                        it fits or a rule turns it down; where the search was brief, of choices too. Owned */
   double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
   struct {
     double passes_s, compute_s; /* of all legal plans but those of which one layer fills more than a device */
@@ -180,9 +171,11 @@ typedef struct {
   const Objective *second;    /* NULL = none */
   double known;      /* value of some plan of the space that fits: what is worse need not be simulated, and the answer
                         is the same; 0 = none is known. With top 1, and not with `second` */
-  const GArray *floors; /* PartFloor: what is known of the parts, as from `bounds` of a like search; those of which it is
+  const Floors *floors; /* what is known of the parts, as from `bounds` of a like search; those of which it is
                            above `known` are asked nothing more. NULL = nothing is. Of time, where the space has the same
                            parts; not with `refine`, which looks at what does not fit */
+  const GArray *simulated; /* Simulation (rounds.h), in full, of plans on this cluster: they are not simulated again.
+                               NULL = none is */
   double tie;        /* plans that take longer than the best by at most this share tie with it (ties.h); 0 = none does */
   const char *state; /* path of the journal; NULL = none */
   Stop *stop;        /* asked before each part of the space, bounds of a few plans and each simulation; NULL = never */

@@ -276,23 +276,17 @@ static double least_within(const Search *s, guint at)
 
 void search_raise_bounds(Search *s)
 {
+  Floors *bounds = s->result->bounds;
+
   for (guint i = 0; i < s->parts->len; i++) {
     const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
+    const ChoiceFloor choice = { part->index, least_within(s, i) };
     if (part->pass < 0)
-      g_array_index(s->result->bounds, PartFloor, part->batch).bound_s = least_within(s, i);
+      g_array_index(bounds->parts, PartFloor, part->batch).bound_s = choice.bound_s;
+    else if (s->options->brief)
+      g_array_append_val(bounds->choices, choice);
   }
-}
-
-void search_raise_floors(GArray *floors, const GArray *bounds, double scale, gboolean any)
-{
-  g_array_set_size(floors, MAX(floors->len, bounds->len));
-  for (guint i = 0; i < bounds->len; i++) {
-    PartFloor *floor = &g_array_index(floors, PartFloor, i);
-    const PartFloor *other = &g_array_index(bounds, PartFloor, i);
-    floor->bound_s = MAX(floor->bound_s, (any ? other->any_s : other->bound_s) * scale);
-    floor->memory_bytes = MAX(floor->memory_bytes, other->memory_bytes);
-    floor->plans = other->plans;
-  }
+  floors_sort(bounds);
 }
 
 void search_settle_halfway(Search *s)

@@ -334,12 +334,8 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
 /* What a like search knows of a part. */
 static PartFloor known_floor(const Walk *w, guint batch)
 {
-  const SearchOptions *o = w->options;
-  PartFloor floor = { 0 };
+  PartFloor floor = floors_of_part(w->options->floors, batch);
 
-  if (!o->floors || batch >= o->floors->len)
-    return floor;
-  floor = g_array_index(o->floors, PartFloor, batch);
   floor.bound_s *= 1 - 1e-9;
   if (floor.memory_bytes > w->cluster->device.memory_bytes)
     floor.bound_s = INFINITY;
@@ -530,6 +526,18 @@ static gint64 reject_broken(Walk *w, const PassStates *states)
   return left;
 }
 
+/* A choice that a like search knows to be too large, or slower than a plan to beat, with bounds to match. */
+static gboolean is_known(const Walk *w, SpacePart *part)
+{
+  double known_s = w->options->known, floor_s = floors_of_choice(w->options->floors, part->index) * (1 - 1e-9);
+
+  if (!isinf(floor_s) && !(known_s > 0 && floor_s > known_s))
+    return FALSE;
+  part->bound_s = floor_s;
+  part->memory_bytes = isinf(floor_s) ? INFINITY : 0;
+  return TRUE;
+}
+
 void space_meet_choice(Walk *w, const PassStates *states)
 {
   const Plan *group = states->group;
@@ -552,7 +560,7 @@ void space_meet_choice(Walk *w, const PassStates *states)
   }
   if (states->uneven && pass->recompute_layers > 0) /* prices go by the split */
     part.bound_s = part.memory_bytes = 0;
-  else
+  else if (!is_known(w, &part))
     bound_choice(w, states, &part);
   w->visitor->part(w->visitor->data, &part);
 }

@@ -1,0 +1,84 @@
+#include "search/floors.h"
+
+Floors *floors_new(void)
+{
+  Floors *f = g_new(Floors, 1);
+
+  f->parts = g_array_new(FALSE, TRUE, sizeof(PartFloor));
+  f->choices = g_array_new(FALSE, FALSE, sizeof(ChoiceFloor));
+  return f;
+}
+
+void floors_free(Floors *f)
+{
+  if (!f)
+    return;
+  g_array_unref(f->parts);
+  g_array_unref(f->choices);
+  g_free(f);
+}
+
+static int by_index(gconstpointer a, gconstpointer b)
+{
+  gint64 x = ((const ChoiceFloor *)a)->index, y = ((const ChoiceFloor *)b)->index;
+  return x < y ? -1 : x > y;
+}
+
+void floors_sort(Floors *f)
+{
+  g_array_sort(f->choices, by_index);
+}
+
+static void raise_parts(GArray *parts, const GArray *others, double scale, gboolean any)
+{
+  g_array_set_size(parts, MAX(parts->len, others->len));
+  for (guint i = 0; i < others->len; i++) {
+    PartFloor *floor = &g_array_index(parts, PartFloor, i);
+    const PartFloor *other = &g_array_index(others, PartFloor, i);
+    floor->bound_s = MAX(floor->bound_s, (any ? other->any_s : other->bound_s) * scale);
+    floor->memory_bytes = MAX(floor->memory_bytes, other->memory_bytes);
+    floor->plans = other->plans;
+  }
+}
+
+/* Both in order. */
+static GArray *raise_choices(const GArray *choices, const GArray *others, double scale)
+{
+  GArray *all = g_array_sized_new(FALSE, FALSE, sizeof(ChoiceFloor), choices->len + others->len);
+  guint i = 0, k = 0;
+
+  while (i < choices->len || k < others->len) {
+    const ChoiceFloor *own = i < choices->len ? &g_array_index(choices, ChoiceFloor, i) : NULL;
+    const ChoiceFloor *other = k < others->len ? &g_array_index(others, ChoiceFloor, k) : NULL;
+    gboolean first = own && (!other || own->index <= other->index), second = other && (!own || other->index <= own->index);
+    ChoiceFloor floor = { first ? own->index : other->index,
+                          MAX(first ? own->bound_s : 0, second ? other->bound_s * scale : 0) };
+    g_array_append_val(all, floor);
+    i += first;
+    k += second;
+  }
+  return all;
+}
+
+void floors_raise(Floors *f, const Floors *others, double scale, gboolean any)
+{
+  raise_parts(f->parts, others->parts, scale, any);
+  if (any)
+    return;
+  GArray *choices = raise_choices(f->choices, others->choices, scale);
+  g_array_unref(f->choices);
+  f->choices = choices;
+}
+
+PartFloor floors_of_part(const Floors *f, guint batch)
+{
+  return f && batch < f->parts->len ? g_array_index(f->parts, PartFloor, batch) : (PartFloor) { 0 };
+}
+
+double floors_of_choice(const Floors *f, gint64 index)
+{
+  const ChoiceFloor key = { .index = index };
+  guint at;
+
+  return f && g_array_binary_search(f->choices, &key, by_index, &at) ? g_array_index(f->choices, ChoiceFloor, at).bound_s : 0;
+}
