@@ -13,6 +13,19 @@ START_TEST(finding)
 }
 END_TEST
 
+START_TEST(sets)
+{
+  g_autoptr(GString) text = g_string_new("of");
+
+  ck_assert_uint_eq(names_parse_set(LIST, "zb-h1+gpipe"), 5);
+  ck_assert_uint_eq(names_parse_set(LIST, "gpipe+gpipe") | names_parse_set(LIST, "") | names_parse_set(LIST, "gpipe+") |
+                    names_parse_set(LIST, "gpipe,1f1b"), 0);
+  names_append_set(LIST, 0, ":", text);
+  names_append_set(LIST, 5, ":", text);
+  ck_assert_str_eq(text->str, "of:gpipe+zb-h1");
+}
+END_TEST
+
 START_TEST(nearest)
 {
   ck_assert_str_eq(names_nearest(LIST, "gpip"), "gpipe");
@@ -73,4 +86,4 @@ START_TEST(long_lists_and_names_are_cut)
 }
 END_TEST
 
-TEST_MAIN("names", finding, nearest, near, runs, hints, long_lists_and_names_are_cut)
+TEST_MAIN("names", finding, sets, nearest, near, runs, hints, long_lists_and_names_are_cut)

@@ -68,6 +68,8 @@ static const Change changes[] = {
   { "cuda_graph", RECENT, EXPERTS, EXPERTS ", \"cuda_graph\": \"partial\"", "mixtral-8x7b" },
   { "cuda_graph", "nemo-2026-08", HYBRIDEP ", \"cuda_graph\": \"partial\"", HYBRIDEP ", \"cuda_graph\": \"full\"",
     "mixtral-8x7b" },
+  { "cuda_graph_modules", RECENT, EXPERTS ", \"cuda_graph\": \"partial\"",
+    EXPERTS ", \"cuda_graph\": \"partial\", \"cuda_graph_modules\": [\"moe_router\", \"moe_preprocess\"]", "mixtral-8x7b" },
   { "cuda_graph", RECENT, PIPE, PIPE ", \"cuda_graph\": \"full\"" },
   { "moe_expert_capacity_factor", MEGATRON, EXPERTS, EXPERTS ", \"moe_expert_capacity_factor\": 1.5",
     "mixtral-8x7b" },

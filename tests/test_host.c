@@ -323,8 +323,12 @@ START_TEST(rules_of_graphs)
   f.plan.overlap.exchange = TRUE;
   planned_accept(&f);
   f.model->specs[1].attention.qkv_bias = TRUE;
-  planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"partial\": expected none or full where the exchange of tokens overlaps "
-                                 "and attention has biases: nemo-2026-04 cannot record what then delays their gradients");
+  planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"partial\": expected none, full or modules without attn where the exchange "
+                                 "of tokens overlaps and attention has biases: nemo-2026-04 cannot record what then delays "
+                                 "their gradients");
+  f.plan.graph_modules = 1u << RECORDED_MOE_ROUTER;
+  planned_accept(&f);
+  f.plan.graph_modules = 0;
   f.plan.overlap.exchange = FALSE;
   planned_accept(&f);
   f.framework->graphs = 1u << GRAPH_NONE;

@@ -224,6 +224,9 @@ static const struct {
     "\"overlap\": { \"exchange\": true }", "mixtral-8x7b" },
   { "\"expert_model_parallel_size\": 4, \"tensor_model_parallel_size\": 2, \"sequence_parallel\": true, "
     "\"expert_tensor_parallel_size\": 1, \"cuda_graph\": \"partial\"", "mixtral-8x7b" },
+  { "\"expert_model_parallel_size\": 8, \"cuda_graph\": \"partial\", \"cuda_graph_modules\": [\"moe_router\", "
+    "\"moe_preprocess\"]", "mixtral-8x7b" },
+  { "\"cuda_graph\": \"partial\"" }, { "\"cuda_graph\": \"partial\", \"cuda_graph_modules\": [\"attn\", \"mlp\"]" },
   { "\"expert_model_parallel_size\": 8, \"moe_expert_capacity_factor\": 1.5, \"moe_token_drop_policy\": \"position\", "
     "\"moe_pad_expert_input_to_capacity\": true", "mixtral-8x7b" },
   { "\"expert_model_parallel_size\": 8, \"overlap\": { \"experts\": true }", "deepseek-v2-lite" },

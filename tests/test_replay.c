@@ -1,4 +1,4 @@
-/* What replaying the recorded part of a block takes. */
+/* What partial CUDA graphs record, and what replaying them takes. */
 #include "main.h"
 #include "planned.h"
 
@@ -99,4 +99,174 @@ START_TEST(recorded_mamba)
 }
 END_TEST
 
-TEST_MAIN("replay", recorded_inputs_are_copied, recorded_mamba)
+/* Modules that are named are those of Megatron Core's checks. */
+START_TEST(recorded_modules_are_checked)
+{
+  enum { ATTN = 1u << RECORDED_ATTN, MLP = 1u << RECORDED_MLP, MOE = 1u << RECORDED_MOE, MAMBA = 1u << RECORDED_MAMBA,
+         ROUTER = 1u << RECORDED_MOE_ROUTER, PREPROCESS = 1u << RECORDED_MOE_PREPROCESS };
+  static const struct {
+    CudaGraph graph;
+    guint modules;
+    gboolean padded, dropped, exchange, again;
+    const char *refused; /* behind the key; NULL: legal */
+  } cases[] = {
+    { GRAPH_PARTIAL, ATTN, FALSE, FALSE, FALSE, FALSE, NULL },
+    { GRAPH_PARTIAL, ROUTER, FALSE, FALSE, FALSE, FALSE, NULL },
+    { GRAPH_PARTIAL, ROUTER | PREPROCESS, FALSE, FALSE, TRUE, FALSE, NULL },
+    { GRAPH_PARTIAL, ATTN | MLP, FALSE, FALSE, FALSE, FALSE, NULL },
+    { GRAPH_PARTIAL, ATTN | MOE, TRUE, FALSE, FALSE, FALSE, NULL },
+    { GRAPH_PARTIAL, ATTN, FALSE, FALSE, FALSE, TRUE, NULL },
+    { GRAPH_PARTIAL, ROUTER | PREPROCESS, TRUE, FALSE, FALSE, FALSE, NULL },
+    { GRAPH_NONE, ATTN, FALSE, FALSE, FALSE, FALSE, ": expected cuda_graph partial, it is none" },
+    { GRAPH_FULL, ATTN, TRUE, FALSE, FALSE, FALSE, ": expected cuda_graph partial, it is full" },
+    { GRAPH_PARTIAL, MAMBA | ATTN, FALSE, FALSE, FALSE, FALSE, ": \"mamba\": expected a module that model experts has" },
+    { GRAPH_PARTIAL, MOE | ROUTER, TRUE, FALSE, FALSE, FALSE,
+      ": \"moe\": expected no moe_router and moe_preprocess beside it, which are parts of it" },
+    { GRAPH_PARTIAL, MOE, FALSE, FALSE, FALSE, FALSE,
+      ": \"moe\": expected experts padded to a capacity, others have other shapes in each pass" },
+    { GRAPH_PARTIAL, PREPROCESS, FALSE, FALSE, FALSE, FALSE, ": \"moe_preprocess\": expected moe_router beside it" },
+    { GRAPH_PARTIAL, ROUTER | PREPROCESS, FALSE, TRUE, FALSE, FALSE,
+      ": \"moe_preprocess\": expected none where the host reads how many rows are left of a capacity" },
+    { GRAPH_PARTIAL, ROUTER, FALSE, TRUE, FALSE, FALSE, NULL },
+    { GRAPH_PARTIAL, MLP, FALSE, FALSE, TRUE, FALSE,
+      ": \"mlp\": expected none that the exchange of tokens is part of or waits for, it overlaps" },
+    { GRAPH_PARTIAL, ROUTER, FALSE, FALSE, FALSE, TRUE,
+      ": \"moe_router\": expected none where experts are made again with their router" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    planned_init(&f, fixture_experts(2, 512, 8, 16, 1024, 1000), fixture_cluster("dgx", 16), "nemo-2026-04");
+    planned_spread(&f, 1);
+    f.plan.ep = 16;
+    f.plan.graph = cases[i].graph;
+    f.plan.graph_modules = cases[i].modules;
+    f.plan.expert_capacity = cases[i].padded || cases[i].dropped ? 1.5 : 0;
+    f.plan.expert_padded = cases[i].padded;
+    f.plan.overlap.exchange = cases[i].exchange;
+    f.plan.recompute = cases[i].again ? RECOMPUTE_SELECTIVE : RECOMPUTE_NONE;
+    f.plan.scope.modules = cases[i].again ? 1u << MODULE_MOE : 0;
+    g_autofree char *line = g_strdup_printf("plan: cuda_graph_modules%s", cases[i].refused);
+    if (cases[i].refused)
+      planned_refuse(&f, RULE_GRAPH, line);
+    else
+      planned_accept(&f);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+/* Each op is recorded with the modules that it is part of, in both passes, and a choice that is recorded without the sorting
+ * of rows takes its part of both out of one op. */
+START_TEST(modules_record_their_ops)
+{
+  enum { ATTN = 1u << RECORDED_ATTN, MLP = 1u << RECORDED_MLP, MOE = 1u << RECORDED_MOE,
+         ROUTER = 1u << RECORDED_MOE_ROUTER, PREPROCESS = 1u << RECORDED_MOE_PREPROCESS };
+  static const struct {
+    const char *op;
+    gboolean dense; /* of the dense block */
+    guint modules;  /* that record it */
+  } ops[] = {
+    { "qkv", FALSE, ATTN }, { "attention", FALSE, ATTN }, { "attention", TRUE, ATTN }, { "router", FALSE, ROUTER | MOE },
+    { "dispatch", FALSE, ROUTER | MOE }, { "permute rows", FALSE, PREPROCESS | MOE }, { "experts up", FALSE, MOE },
+    { "combine", FALSE, MOE }, { "feed-forward up", TRUE, MLP }, { "feed-forward down", TRUE, MLP },
+    { "dispatch tokens", FALSE, MOE }, { "graph input", FALSE, 0 }, { "graph input", TRUE, 0 },
+  };
+  static const guint sets[] = { ATTN, MLP, ATTN | MOE, ROUTER, ROUTER | PREPROCESS, ATTN | MLP | ROUTER | PREPROCESS };
+  double operations[G_N_ELEMENTS(sets)] = { 0 }, bytes[G_N_ELEMENTS(sets)] = { 0 };
+
+  for (gsize s = 0; s < G_N_ELEMENTS(sets); s++)
+    for (int layer = 1; layer <= 2; layer++) {
+      Planned f;
+      LayerWork work;
+      guint met = 0;
+      planned_init(&f, fixture_experts(2, 512, 8, 16, 1024, 1000), fixture_cluster("dgx", 16), "nemo-2026-04");
+      planned_spread(&f, 1);
+      f.plan.ep = 16;
+      f.plan.graph = GRAPH_PARTIAL;
+      f.plan.graph_modules = sets[s];
+      layer_work_init(&work, f.model, model_layer(f.model, layer), PASSES(&f.plan), f.cluster);
+      const GArray *const passes[] = { work.forward, work.backward };
+      for (int p = 0; p < 2; p++)
+        for (guint o = 0; o < passes[p]->len; o++) {
+          const Op *op = &g_array_index(passes[p], Op, o);
+          gboolean sorts = g_str_equal(op->name, "sort choices");
+          for (gsize i = 0; i < G_N_ELEMENTS(ops); i++)
+            if (g_str_equal(op->name, ops[i].op) && ops[i].dense == (layer == 1)) {
+              ck_assert_msg(op->captured == ((ops[i].modules & sets[s]) != 0), "%s of set %zu", op->name, s);
+              met |= 1u << i;
+            }
+          ck_assert(!sorts || (sets[s] == ROUTER && !op->captured));
+          operations[s] += sorts || g_str_equal(op->name, "dispatch") ? op_operations(op, f.framework) : 0;
+          bytes[s] += sorts || g_str_equal(op->name, "dispatch") ? op->memory.bytes : 0;
+        }
+      ck_assert_uint_eq(met >> 11, layer == 1 ? sets[s] & (ATTN | MLP) ? 2 : 0 : sets[s] & ~(guint)MLP ? 1 : 0);
+      layer_work_clear(&work);
+      planned_clear(&f);
+    }
+  for (gsize s = 1; s < G_N_ELEMENTS(sets); s++)
+    ck_assert(operations[s] == operations[0] && bytes[s] == bytes[0]);
+}
+END_TEST
+
+/* Of modules that are named: a mask goes with attention alone, and what a part gives is what its end gives. */
+START_TEST(named_modules_are_replayed)
+{
+  static const struct {
+    guint modules;
+    int layer; /* 1: dense */
+    gboolean masked;
+    double rows;
+    int tensors;
+  } cases[] = {
+    { 1u << RECORDED_ATTN, 1, TRUE, 1, 1 }, { 1u << RECORDED_ATTN, 2, TRUE, 1, 1 },
+    { 1u << RECORDED_MLP, 1, FALSE, 1, 1 }, { 1u << RECORDED_ATTN | 1u << RECORDED_MLP, 1, TRUE, 1, 1 },
+    { 1u << RECORDED_MOE_ROUTER | 1u << RECORDED_MOE_PREPROCESS, 2, FALSE, 1 + 2, 3 },
+    { 1u << RECORDED_MOE_ROUTER, 2, FALSE, 1 + 1, 3 }, { 1u << RECORDED_MOE, 2, FALSE, 1, 1 },
+    { 1u << RECORDED_ATTN | 1u << RECORDED_MOE_ROUTER, 2, TRUE, 1 + 1, 3 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    double bytes[2], kernels[2], operations[2];
+    setup(&f);
+    f.plan.dispatch = DISPATCH_ALL_TO_ALL;
+    f.plan.graph = GRAPH_PARTIAL;
+    f.plan.graph_modules = cases[i].modules;
+    replay_of(&f, cases[i].layer, bytes, kernels, operations);
+    double tokens = (double)f.plan.micro_batch * f.plan.seq, once = 2.0 * tokens * f.model->hidden;
+    double mask = cases[i].masked ? 3 * tokens * f.plan.seq : 0;
+    ck_assert_msg(bytes[0] == 2 * once + mask && kernels[0] == (cases[i].masked ? 3 : 1) &&
+                  operations[0] == kernels[0] + 2, "%zu: %g %g %g", i, bytes[0], kernels[0], operations[0]);
+    ck_assert_msg(bytes[1] == 2 * once * cases[i].rows && kernels[1] == cases[i].tensors &&
+                  operations[1] == cases[i].tensors + 2, "%zu: %g %g", i, bytes[1] / once, kernels[1]);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+/* Mamba alone leaves layers that attend, and those of experts, to the host. */
+START_TEST(mamba_alone_is_replayed)
+{
+  Planned f;
+  double bytes[2], kernels[2], operations[2];
+  int replayed = 0, mamba = 0;
+
+  planned_init(&f, fixture_known_model("nemotron-3-nano-30b-a3b"), fixture_cluster("dgx-h100", 8), "nemo-2026-04");
+  planned_spread(&f, 1);
+  f.plan.seq = f.model->seq;
+  f.plan.graph = GRAPH_PARTIAL;
+  f.plan.graph_modules = 1u << RECORDED_MAMBA;
+  for (int layer = 1; layer <= f.model->blocks; layer++) {
+    replay_of(&f, layer, bytes, kernels, operations);
+    replayed += kernels[0] > 0;
+    mamba += model_layer(f.model, layer)->linear.heads > 0;
+  }
+  ck_assert_int_eq(mamba, 23);
+  ck_assert_int_eq(replayed, mamba);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("replay", recorded_inputs_are_copied, recorded_mamba, recorded_modules_are_checked, modules_record_their_ops,
+          named_modules_are_replayed, mamba_alone_is_replayed)

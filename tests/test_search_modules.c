@@ -314,6 +314,13 @@ START_TEST(sets_are_fixed)
   ck_assert_int_eq(f.value[KEY_RECOMPUTE_MODULES], 0);
   ck_assert(fixed_parse("--fix", "recompute=selective", &f, NULL));
   ck_assert_int_eq(f.value[KEY_RECOMPUTE_MODULES], -1);
+  ck_assert(fixed_parse("--fix", "graph=partial:attn+mamba", &f, NULL));
+  ck_assert_int_eq(f.value[KEY_GRAPH], GRAPH_PARTIAL);
+  ck_assert_int_eq(f.value[KEY_GRAPH_MODULES], 1 << RECORDED_ATTN | 1 << RECORDED_MAMBA);
+  ck_assert(fixed_parse("--fix", "graph=partial", &f, NULL));
+  ck_assert_int_eq(f.value[KEY_GRAPH_MODULES], -1);
+  ck_assert(!fixed_parse("--fix", "graph=full:attn", &f, NULL));
+  ck_assert(!fixed_parse("--fix", "graph=partial:", &f, NULL));
   ck_assert(!fixed_parse("--fix", "recompute=selective:mlp+mlp", &f, NULL));
   ck_assert(!fixed_parse("--fix", "recompute=full:mlp", &f, NULL));
   ck_assert(!fixed_parse("--fix", "recompute=selective:nothing", &f, &error));

@@ -393,6 +393,7 @@ START_TEST(graphs_are_searched)
   double best = INFINITY;
   int recorded = 0, stay = 0; /* plans; those whose rows may stay on the device */
   int parts = 0, open = 0;    /* plans with parts as graphs; those without graphs that keep their blocks */
+  int routers = 0, kept = 0;  /* plans with routers alone as graphs; those without graphs that make nothing again */
   Instance in;
 
   g_autoptr(Cluster) known = fixture_cluster("dgx-h100", 8); /* whose kernels send rows */
@@ -410,7 +411,9 @@ START_TEST(graphs_are_searched)
   for (guint i = 0; i < all->len; i++) {
     const Plan *p = &g_array_index(all, Plan, i);
     ck_assert_int_eq(plan_check(p, in.model, in.cluster, NULL), RULE_NONE);
-    parts += p->graph == GRAPH_PARTIAL;
+    parts += p->graph == GRAPH_PARTIAL && !p->graph_modules;
+    routers += p->graph == GRAPH_PARTIAL && p->graph_modules == RECORDED_ROUTERS;
+    kept += p->graph == GRAPH_NONE && p->recompute == RECOMPUTE_NONE && !offload_keeps(&p->offload);
     open += p->graph == GRAPH_NONE && p->recompute != RECOMPUTE_FULL && !offload_keeps(&p->offload);
     recorded += p->graph == GRAPH_FULL;
     stay += p->graph == GRAPH_NONE && p->dispatch == DISPATCH_HYBRID && plan_experts_apart(p) && !plan_narrow(p) &&
@@ -418,14 +421,17 @@ START_TEST(graphs_are_searched)
   }
   ck_assert_int_eq(recorded > 0, tries && stay > 0);
   ck_assert_int_eq(parts > 0, open > 0);
+  ck_assert(routers > 0 || kept == 0);
   instance_check(&in);
-  for (int graph = GRAPH_NONE; graph <= GRAPH_FULL; graph++) {
+  for (int i = GRAPH_NONE; i <= GRAPH_COUNT; i++) { /* the last are routers */
+    int graph = i < GRAPH_COUNT ? i : GRAPH_PARTIAL;
     in.options.fixed.value[KEY_GRAPH] = graph;
+    in.options.fixed.value[KEY_GRAPH_MODULES] = i < GRAPH_COUNT ? -1 : (int)RECORDED_ROUTERS;
     g_autoptr(SearchResult) one = search(in.model, in.cluster, &in.options, NULL);
     ck_assert(one->best->len == 0 || (int)g_array_index(one->best, Found, 0).plan.graph == graph);
     best = one->best->len && (graph != GRAPH_FULL || tries) ? MIN(best, g_array_index(one->best, Found, 0).value) : best;
   }
-  in.options.fixed.value[KEY_GRAPH] = -1;
+  in.options.fixed.value[KEY_GRAPH] = in.options.fixed.value[KEY_GRAPH_MODULES] = -1;
   g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
   ck_assert_double_eq(r->best->len ? g_array_index(r->best, Found, 0).value : INFINITY, best);
   instance_clear(&in);

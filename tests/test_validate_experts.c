@@ -285,6 +285,8 @@ static const struct {
   { EXPERTS("none", "bf16", "0,1,alltoall,,1,,0,partial"), "ep: \"0\": expected an integer from 1" },
   { EXPERTS("none", "bf16", "16,1,alltoall,,1,,2,partial"), "moe_a2a_overlap: \"2\": expected 0, 1 or nothing" },
   { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,some"), "cuda_graph: \"some\": expected one of none, partial, full" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,partial:core_attn"),
+    "cuda_graph: \"partial:core_attn\": expected modules joined by +, each once, behind the colon" },
   { ROW("47", "1", "16", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,partial"), "layers: \"47\": expected 48" },
   { ROW("", "1", "16", "none", "bf16", "qwen9,16,1,alltoall,,1,,0,partial"), "qwen9" },
 };

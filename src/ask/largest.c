@@ -21,13 +21,13 @@ static double stages(const Result *r) { return r->metrics.pipeline_comm_s + r->m
 
 static gboolean records_parts(Plan *p)
 {
-  p->graph = GRAPH_PARTIAL;
+  plan_set_graph(p, GRAPH_PARTIAL);
   return p->framework->graphs >> GRAPH_PARTIAL & 1;
 }
 
 static gboolean records_all(Plan *p)
 {
-  p->graph = GRAPH_FULL;
+  plan_set_graph(p, GRAPH_FULL);
   return p->framework->graphs >> GRAPH_FULL & 1;
 }
 

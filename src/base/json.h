@@ -105,6 +105,11 @@ gboolean json_error(const JsonDoc *doc, const cJSON *item, GError **error, const
 /* Index of `name` in a NULL-terminated list, -1 if it is not there. */
 int names_find(const char *const *names, const char *name);
 
+/* A set of them, of which bit i is entry i, joined by +: read, 0 where an entry is none of them or stands there twice; and
+ * appended behind `before`, nothing where the set is empty. */
+guint names_parse_set(const char *const *names, const char *text);
+void names_append_set(const char *const *names, guint set, const char *before, GString *text);
+
 /* The entry of a NULL-terminated list that is nearest in spelling, however far
  * that is: one that has all runs of letters and of digits of the name in their order, as "llama-3.1-8b" has those of
  * "llama3-8b", else the one with the fewest edits, of these the one that begins most alike; NULL if the list is empty. */

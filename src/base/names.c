@@ -12,6 +12,29 @@ int names_find(const char *const *names, const char *name)
   return -1;
 }
 
+guint names_parse_set(const char *const *names, const char *text)
+{
+  g_auto(GStrv) entries = g_strsplit(text, "+", -1);
+  guint set = 0;
+
+  for (int i = 0; entries[i]; i++) {
+    int at = names_find(names, entries[i]);
+    if (at < 0 || set >> at & 1)
+      return 0;
+    set |= 1u << at;
+  }
+  return set;
+}
+
+void names_append_set(const char *const *names, guint set, const char *before, GString *text)
+{
+  for (int i = 0; names[i]; i++)
+    if (set >> i & 1) {
+      g_string_append_printf(text, "%s%s", before, names[i]);
+      before = "+";
+    }
+}
+
 static char folded(char c)
 {
   return c == '-' || c == ' ' ? '_' : g_ascii_tolower(c);

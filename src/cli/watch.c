@@ -206,6 +206,12 @@ static void add_recompute(GString *s, const Plan *p)
   recompute_short(&p->scope, s);
 }
 
+static void add_graph(GString *s, const Plan *p)
+{
+  g_string_append(s, cuda_graph_names[p->graph]);
+  names_append_set(recorded_module_names, p->graph_modules, ":", s);
+}
+
 static void add_overlaps(GString *s, const Plan *p)
 {
   const Overlap *on = &p->overlap;
@@ -219,8 +225,8 @@ static void add_cell(GString *s, const PlanKey *key, const PlanFile *file)
 {
   static void (*const own[KEY_COUNT])(GString *, const Plan *) = {
     [KEY_ETP] = add_expert_tensor, [KEY_TYPES] = add_types, [KEY_OFFLOAD] = add_offload,
-    [KEY_OPTIMIZER] = add_optimizer, [KEY_RECOMPUTE] = add_recompute, [KEY_PARAM_GATHER] = add_param_gather,
-    [KEY_OVERLAP] = add_overlaps };
+    [KEY_OPTIMIZER] = add_optimizer, [KEY_GRAPH] = add_graph, [KEY_RECOMPUTE] = add_recompute,
+    [KEY_PARAM_GATHER] = add_param_gather, [KEY_OVERLAP] = add_overlaps };
 
   if (own[key->id]) {
     own[key->id](s, &file->plan);

@@ -151,12 +151,12 @@ typedef struct {
 } Lanes;
 
 /* Whether the host launches an op with others as one graph. The router is left out of the recorded parts of layers
- * whose experts are made again (Megatron Core's transformer_config.py). */
+ * whose experts are made again (Megatron Core's transformer_config.py), where nobody names it. */
 static gboolean is_recorded(const Op *op, const PassLayout *passes)
 {
   gboolean again = op->redone >> MODULE_MOE & 1 && pass_makes_experts_again(passes);
 
-  return passes->graph == GRAPH_FULL || (passes->graph == GRAPH_PARTIAL && op->captured && !again);
+  return passes->graph == GRAPH_FULL || (op->captured && !again);
 }
 
 double op_issue_s(const Op *op, const Framework *f, const Device *device)

@@ -254,7 +254,7 @@ static void lose_untold(Export *e)
   const ToldKey told[] = {
     { "adapter" }, { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "fp8_param_gather" },
     { "num_layers_at_start_in_bf16" }, { "num_layers_at_end_in_bf16" }, { "overlap" },
-    { "cuda_graph" }, { "moe_token_dispatcher_type" },
+    { "cuda_graph" }, { "cuda_graph_modules" }, { "moe_token_dispatcher_type" },
     { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
     { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
     { "cpu_offloading_num_layers" },

@@ -41,20 +41,22 @@ static void add(GString *flags, const char *words)
 }
 
 /* The counts that the host reads without a capacity that is filled up are of moe_preprocess, which then is not recorded
- * with all-to-alls of limited rows. */
+ * with all-to-alls of limited rows, where nobody names it. */
 char *megatron_graph_modules(const Export *e, const char *between)
 {
   const PassLayout *p = &e->layout.passes;
-  gboolean routes = model_has_experts(e->model) && !pass_makes_experts_again(p);
   gboolean reads = e->layout.expert_capacity > 0 && !p->expert_rows_known && p->dispatch == DISPATCH_ALL_TO_ALL;
-  const char *modules[] = { "attn", "moe_router", "moe_preprocess", "mamba" };
-  const gboolean has[] = { TRUE, routes, routes && !reads, megatron_hybrid(e->model) };
-  GString *text = g_string_new(modules[0]);
+  guint modules = p->recorded & recorded_modules_of(e->model);
+  g_autoptr(GString) text = g_string_new(NULL);
 
-  for (gsize i = 1; i < G_N_ELEMENTS(modules); i++)
-    if (has[i])
-      g_string_append_printf(text, "%s%s", between, modules[i]);
-  return g_string_free(text, FALSE);
+  if (reads || pass_makes_experts_again(p))
+    modules &= ~(1u << RECORDED_MOE_PREPROCESS);
+  if (pass_makes_experts_again(p))
+    modules &= ~(1u << RECORDED_MOE_ROUTER);
+  for (int i = 0; recorded_module_names[i]; i++)
+    if (modules >> i & 1)
+      g_string_append_printf(text, "%s%s", text->len ? between : "", recorded_module_names[i]);
+  return g_strdup(text->str);
 }
 
 double megatron_rank_capacity(const Export *e)

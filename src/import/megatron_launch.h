@@ -35,6 +35,9 @@ char *megatron_model(Reading *r);
 /* Fills in the plan, its GPUs and the framework; FALSE and the error. `layers`: of the model. */
 gboolean megatron_plan(Reading *r);
 
+/* What it says of recorded kernels. */
+void megatron_graph_put(Reading *r, JsonWriter *w);
+
 /* Blocks of the model. */
 int megatron_layers(Reading *r);
 

@@ -437,13 +437,12 @@ static void put_formats(Reading *r, JsonWriter *w)
 
 static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)
 {
-  const char *backend = reading_text(r, "attention_backend"), *graph = reading_text(r, "cuda_graph_impl");
+  const char *backend = reading_text(r, "attention_backend");
   gboolean flash = reading_flag(r, "use_flash_attn") || reading_flag(r, "use_flash_attn_v2");
   gboolean divided = reading_flag(r, "distribute_saved_activations");
   int offloaded = reading_int(r, "cpu_offloading_num_layers", 0);
 
   divided = reading_flag(r, "distribute_checkpointed_activations") || divided;
-  reading_text(r, "cuda_graph_modules");
   reading_flag(r, "use_transformer_engine_op_fuser");
   put_flag(w, "partition_activations", divided && d->tp > 1);
   if (offloaded > 0)
@@ -452,10 +451,7 @@ static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)
     json_put_string(w, "attention", "unfused");
   else if (flash || g_str_equal(backend, "flash"))
     json_put_string(w, "attention", "flash");
-  if (g_str_equal(graph, "full_iteration"))
-    json_put_string(w, "cuda_graph", "full");
-  else if (g_str_equal(graph, "transformer_engine"))
-    json_put_string(w, "cuda_graph", "partial");
+  megatron_graph_put(r, w);
 }
 
 /* ---- the plan ---- */

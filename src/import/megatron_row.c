@@ -88,6 +88,17 @@ static void put_modules(Row *row, const cJSON *item)
   case_row_set(row->cells, "recompute_modules", "%s", names->str);
 }
 
+/* Behind the kind of graphs: "partial:attn+mamba". */
+static void put_recorded(Row *row, const cJSON *item)
+{
+  g_autoptr(GString) cell = g_string_new("partial");
+  const cJSON *name;
+
+  cJSON_ArrayForEach(name, item)
+    g_string_append_printf(cell, "%c%s", strchr(cell->str, ':') ? '+' : ':', name->valuestring);
+  case_row_set(row->cells, "cuda_graph", "%s", cell->str);
+}
+
 /* The column has overlap of both halves of data parallelism or none of any kind; what lies between is named. */
 static void put_overlap(Row *row, const cJSON *object)
 {
@@ -149,6 +160,8 @@ static void put_plan(Row *row, const cJSON *plan)
       put_layers(row, plan, item);
     else if (g_str_equal(item->string, "recompute_modules"))
       put_modules(row, item);
+    else if (g_str_equal(item->string, "cuda_graph_modules"))
+      put_recorded(row, item);
     else if (g_str_equal(item->string, "overlap"))
       put_overlap(row, item);
     else

@@ -113,6 +113,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->expert_rows_known = plan_pads_experts(p);
   l->attention = p->attention;
   l->graph = p->graph;
+  l->recorded = plan_recorded(p);
   l->formats = plan_formats(p);
   l->wide = p->wide;
   l->attention_format = attention_format(l);

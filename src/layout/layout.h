@@ -77,6 +77,7 @@ typedef struct {
   gboolean expert_rows_known;   /* each expert gets its capacity: no device needs to be asked how many rows it has */
   AttentionKernel attention;
   CudaGraph graph;              /* of a layer's kernels */
+  guint recorded;               /* modules of a partial one (plan/recorded.h); else 0 */
   Formats formats;
   WideBlocks wide;              /* see the passes as pass_layout_widen() makes them */
   DType attention_format;       /* of the products in attention's core */

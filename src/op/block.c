@@ -151,7 +151,7 @@ void build_linear_norm(Build *b)
 
 static void build_mixer(Build *b)
 {
-  b->captured = TRUE;
+  b->part = 1u << recorded_mixer(b->spec);
   build_mix_streams(b);
   if (b->spec->linear.heads) {
     build_linear_norm(b);
@@ -168,7 +168,7 @@ static void build_mixer(Build *b)
     add_mixers(b);
   if (!b->spec->parallel)
     build_residual_sum(b);
-  b->captured = FALSE;
+  b->part = 0;
 }
 
 /* The layer's own embedding of the tokens, gated by what goes through the layer (transformers' Gemma4TextDecoderLayer);
@@ -217,7 +217,7 @@ void build_block(Build *b)
     build_branch(b);
     return;
   }
-  build_replay(b);
+  build_replay(b, TRUE);
   join_earlier(b);
   build_predict_streams(b);
   if (mixes)
@@ -228,6 +228,8 @@ void build_block(Build *b)
     build_residual(b);
   }
   if (feeds) {
+    build_replay(b, FALSE);
+    b->part = build_feeding_part(b);
     build_mix_streams(b);
     if (usual > mixes)
       gated_norm(b, "feed-forward norm", 1);
@@ -235,6 +237,7 @@ void build_block(Build *b)
     build_feed_forward(b);
     convolve_output(b);
     build_residual_sum(b);
+    b->part = 0;
   }
   build_correct_streams(b);
   scale_residuals(b);

@@ -33,7 +33,7 @@ typedef struct {
   gboolean reused;   /* weights that are used are those of an earlier block, which holds them */
   gboolean frozen;   /* weights that are added are: no gradients of them are made */
   gboolean experts;  /* weights that are added are those of experts that are apart */
-  gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
+  guint part;        /* modules of partial CUDA graphs: ops that are added are recorded with any of them */
   gboolean visits;   /* ops that are added work on rows that came to experts: Op.spare */
   gboolean counted;  /* the next forward op is Op.counted */
   MatrixShape shapes[16]; /* that have a placeholder */
@@ -64,6 +64,20 @@ typedef struct {
   double parts[LINEAR_PARTS]; /* widths in `out` of the matrices that it is made of, of which files may pack, and Muon
                                  takes, each for itself; none: it is one */
 } Linear;
+
+static inline gboolean build_captured(const Build *b)
+{
+  return (b->part & b->passes->recorded) != 0;
+}
+
+/* The module that records the feed-forward of the block as a whole; those that record parts of it before experts. */
+static inline guint build_feeding_part(const Build *b)
+{
+  return 1u << (b->spec->ffn.experts ? RECORDED_MOE : RECORDED_MLP);
+}
+
+#define RECORDS_ROUTER (1u << RECORDED_MOE | 1u << RECORDED_MOE_ROUTER)
+#define RECORDS_PREPROCESS (1u << RECORDED_MOE | 1u << RECORDED_MOE_PREPROCESS)
 
 /* Of a micro-batch's hidden values on a context-parallel rank. */
 static inline double build_activation_bytes(const Build *b)
@@ -122,8 +136,9 @@ void build_block_product(Build *b, const BlockProduct *product);
 /* A kernel bound by memory. */
 void build_stream(Build *b, const Stream *stream);
 
-/* What replaying the block's recorded part takes, where passes record parts. */
-void build_replay(Build *b);
+/* What replaying what is recorded of the block takes, where anything is: before what mixes tokens, or before the
+ * feed-forward. */
+void build_replay(Build *b, gboolean mixes);
 
 /* Turns so many elements of queries and keys by their positions. */
 void build_turned_pairs(Build *b, double elements);

@@ -22,7 +22,7 @@ static void router(Build *b, double rows)
 {
   const FeedForward *f = &b->spec->ffn;
 
-  b->captured = TRUE;
+  b->part = RECORDS_ROUTER;
   b->dropped |= 1u << MODULE_LAYERNORM;
   if (f->router_width)
     build_router_state(b, rows);
@@ -35,6 +35,7 @@ static void router(Build *b, double rows)
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_enter(b, MODULE_MOE);
   build_params(b, (f->router_correction ? f->experts + f->idle : 0) + (f->sum_bias ? b->hidden : 0));
+  b->part = RECORDS_PREPROCESS;
   if (f->latent) /* of the router's input, once a token */
     build_linear(b, &(Linear) { .name = "latent down", .in = b->hidden, .out = f->latent, .batch = 1, .rows = rows,
                                 .bias = f->bias, .saved = b->bytes * rows * b->hidden, .split = LINEAR_REPLICATED,
@@ -114,24 +115,48 @@ static double route_saved(const Build *b, double rows)
   return own + rows * b->expert_block.size * row + (f->experts / p->ep + 1) * sizeof(gint32);
 }
 
+/* Choosing experts and sorting rows for them, of which one may be recorded without the other. */
+static void choose_and_sort(Build *b, const Stream *choice, const Stream *sorting)
+{
+  guint part = b->part, recorded = b->passes->recorded;
+  gboolean apart = part == RECORDS_PREPROCESS && !(recorded & RECORDS_PREPROCESS) && recorded & RECORDS_ROUTER;
+  Stream both = *choice;
+
+  if (apart) {
+    b->part = RECORDS_ROUTER;
+    build_stream(b, choice);
+    b->part = part;
+    build_stream(b, sorting);
+    return;
+  }
+  both.forward_bytes += sorting->forward_bytes;
+  both.backward_bytes += sorting->backward_bytes;
+  both.forward_kernels += sorting->forward_kernels;
+  both.forward_operations += sorting->forward_operations;
+  both.backward_operations += sorting->backward_operations;
+  build_stream(b, &both);
+}
+
 /* Top-k of `rows` tokens, and `moved` bytes to the places from which their experts read them. How many rows each expert
  * gets the host reads back before it issues what works on them, unless each gets its capacity: splits of exchanges and
  * of grouped products are lists of the host (Megatron Core 0.17, token_dispatcher.py, experts.py; HybridEP's blocking
  * dispatch drains the stream for the same reason, NVIDIA-NeMo/Automodel#3931). */
 static void dispatch(Build *b, double rows, double moved)
 {
-  double logits = ROUTER_BYTES * rows * b->spec->ffn.experts;
+  double map = rows * b->spec->ffn.experts, logits = ROUTER_BYTES * map; /* who goes where: a byte of each */
   int permutes = moved > 0 && b->passes->framework->fused_permutation; /* one of the operations */
   int sorts = sort_operations[b->passes->experts_apart ? b->passes->dispatch : DISPATCH_ALL_TO_ALL];
   int sorts_back = moved > 0 ? SORT_BACKWARD_OPERATIONS : 0;
 
-  build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = 2 * logits, .forward_kernels = 4 - permutes,
-                              .backward_bytes = 2 * logits, .backward_kernels = 2 - permutes,
-                              .saved = route_saved(b, rows),
-                              .forward_operations = ROUTER_OPERATIONS + sorts - permutes,
-                              .backward_operations = ROUTER_BACKWARD_OPERATIONS + sorts_back - permutes });
+  choose_and_sort(b, &(Stream) { .name = "dispatch", .forward_bytes = 2 * logits - map, .forward_kernels = 3,
+                                 .backward_bytes = 2 * logits - map, .backward_kernels = 2 - permutes,
+                                 .saved = route_saved(b, rows), .forward_operations = ROUTER_OPERATIONS,
+                                 .backward_operations = ROUTER_BACKWARD_OPERATIONS },
+                  &(Stream) { .name = "sort choices", .forward_bytes = map, .forward_kernels = 1 - permutes,
+                              .backward_bytes = map, .forward_operations = sorts - permutes,
+                              .backward_operations = sorts_back - permutes });
   permute(b, moved);
-  b->captured = FALSE;
+  b->part = 1u << RECORDED_MOE;
   b->counted = !b->passes->expert_rows_known;
 }
 
@@ -157,10 +182,10 @@ static void shared(Build *b, gboolean inside)
   const FeedForward *f = &b->spec->ffn;
   Mlp mlp = shared_mlp(b, inside);
 
-  b->captured = TRUE;
+  b->part = RECORDS_ROUTER;
   if (f->shared_width && !shared_beside(b))
     build_mlp(b, &mlp);
-  b->captured = FALSE;
+  b->part = 1u << RECORDED_MOE;
   build_params(b, f->shared_gate ? b->hidden : 0);
 }
 
@@ -495,7 +520,7 @@ static void by_gather(Build *b)
   double received = gathered * f->experts_per_token / b->passes->ep * b->passes->expert_tokens;
 
   router(b, b->rows);
-  b->captured = FALSE;
+  b->part = 1u << RECORDED_MOE;
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, gathered * row_bytes, &b->expert_block);
   dispatch(b, b->rows, 2 * received * row_bytes);
   local_experts(b, received);
@@ -520,6 +545,7 @@ static void experts_apart(Build *b)
 
 void build_experts(Build *b)
 {
+  b->part = 1u << RECORDED_MOE;
   b->redone |= 1u << MODULE_MOE;
   if (b->passes->experts_apart)
     experts_apart(b);

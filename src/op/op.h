@@ -42,7 +42,7 @@ typedef struct {
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean overlaps; /* likewise under a plan that overlaps tensor-parallel communication: op_is_async() */
   gboolean joins;   /* waits for the asynchronous collectives before it */
-  gboolean captured; /* recorded by a partial CUDA graph: framework.h */
+  gboolean captured; /* recorded by a partial CUDA graph: plan/recorded.h */
   gboolean counted;  /* issued when the host has read back from the device how many rows it works on */
   union {
     struct {

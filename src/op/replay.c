@@ -1,43 +1,54 @@
 /* What replaying the recorded part of a block takes. */
 #include "op/build.h"
 
-/* Gradients of what a recorded part gives: of what goes around the experts, and where the router is part of it of the rows
- * that are sent, of their weights and of what shared experts made. It counts as part where experts are made again, too, which
- * leave it out: works are the same whatever is made again (price.h). */
+/* Gradients of what a recorded part gives. */
 typedef struct {
   double rows; /* of the layer's width */
   int tensors;
 } Given;
 
+/* Where the part ends at experts: of what goes around them, of the rows that are sent, of their weights and of what shared
+ * experts made; else of the rows that it gives. It ends there where experts are made again, too, which leave it out: works
+ * are the same whatever is made again (price.h). */
 static Given given(const Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
   const PassLayout *p = b->passes;
-  gboolean shares = f->shared_width > 0 && !p->overlap_experts;
+  gboolean shares = f->shared_width > 0 && !p->overlap_experts, laid_out = p->recorded >> RECORDED_MOE_PREPROCESS & 1;
   gboolean permutes = p->experts_apart && p->dispatch == DISPATCH_ALL_TO_ALL;
   double sent = b->rows * (permutes ? f->experts_per_token : 1) * b->routed / b->hidden;
 
-  if (!f->experts)
+  if (!f->experts || !(p->recorded >> RECORDED_MOE_ROUTER & 1))
     return (Given) { b->rows, 1 };
-  return (Given) { b->rows * (1 + shares) + sent, 3 + shares };
+  return (Given) { b->rows * (1 + shares) + (laid_out ? sent : b->rows), 3 + shares };
+}
+
+static gboolean records_mixer(const Build *b)
+{
+  return spec_mixes(b->spec) && b->passes->recorded >> recorded_mixer(b->spec) & 1;
+}
+
+static gboolean records_feeding(const Build *b)
+{
+  guint whole = build_feeding_part(b);
+
+  return b->spec->ffn.width > 0 && b->passes->recorded & (b->spec->ffn.experts ? whole | RECORDS_ROUTER : whole);
 }
 
 /* What a recorded part reads lies where it was recorded, so its inputs are copied there, in place of which the backward
  * keeps them, and so are gradients of what it gives (Transformer Engine's graph.py, static_input_surface and
- * static_grad_outputs). Where a block attends one input is a mask of a byte for each pair of tokens, which Megatron Core
- * makes for each replay where there is none (transformer_layer.py, get_zero_attention_mask). Operations of the host
- * besides the copies are the mask, the function of autograd that does this, and the replay. */
-void build_replay(Build *b)
+ * static_grad_outputs). Where a block's attention is recorded one input is a mask of a byte for each pair of tokens, which
+ * Megatron Core makes for each replay where there is none (transformer_layer.py, get_zero_attention_mask). Operations of the
+ * host besides the copies are the mask, the function of autograd that does this, and the replay. */
+void build_replay(Build *b, gboolean mixes)
 {
   enum { FUNCTION_AND_REPLAY = 2, MASK_AND_COPY = 2 };
-  LinearKind kind = b->spec->linear.kind;
-  gboolean mamba = b->spec->linear.heads > 0 && (kind == LINEAR_MAMBA1 || kind == LINEAR_MAMBA2);
-  gboolean masked = spec_mixes(b->spec) && !mamba; /* what attends */
+  gboolean mixer = records_mixer(b), masked = mixer && recorded_mixer(b->spec) == RECORDED_ATTN;
   double row = b->hidden * b->bytes, mask = b->tokens * b->passes->seq;
   int copies = 1 + (masked ? MASK_AND_COPY : 0);
   Given out = given(b);
 
-  if (b->passes->graph != GRAPH_PARTIAL)
+  if (mixes ? !mixer : mixer || !records_feeding(b))
     return;
   build_stream(b, &(Stream) { .name = "graph input", .forward_bytes = 2 * b->rows * row + (masked ? 3 * mask : 0),
                               .forward_kernels = copies, .forward_operations = copies + FUNCTION_AND_REPLAY,

@@ -221,12 +221,48 @@ static gboolean attends_with_biases(const Model *model)
   return biases;
 }
 
+static gboolean stray_module(GError **error, guint modules, const char *expected)
+{
+  return broken(error, "cuda_graph_modules: \"%s\": expected %s", recorded_module_names[g_bit_nth_lsf(modules, -1)], expected);
+}
+
+/* As Megatron Core's transformer_config.py has it of modules that are named. */
+static gboolean check_graph_modules(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const guint named = p->graph_modules, missing = named & ~recorded_modules_of(s->model);
+  const guint whole = named & (1u << RECORDED_MLP | 1u << RECORDED_MOE), router = named & 1u << RECORDED_MOE_ROUTER;
+  const guint experts = named & 1u << RECORDED_MOE, lays_out = named & 1u << RECORDED_MOE_PREPROCESS;
+
+  if (named && p->graph != GRAPH_PARTIAL)
+    return broken(error, "cuda_graph_modules: expected cuda_graph partial, it is %s", cuda_graph_names[p->graph]);
+  if (missing) {
+    g_autofree char *expected = g_strdup_printf("a module that model %s has", s->model->name);
+    return stray_module(error, missing, expected);
+  }
+  if (experts && (router || lays_out))
+    return stray_module(error, experts, "no moe_router and moe_preprocess beside it, which are parts of it");
+  if (experts && !plan_pads_experts(p))
+    return stray_module(error, experts, "experts padded to a capacity, others have other shapes in each pass");
+  if (lays_out && !router)
+    return stray_module(error, lays_out, "moe_router beside it");
+  if (lays_out && p->expert_capacity > 0 && !plan_pads_experts(p) && p->dispatch == DISPATCH_ALL_TO_ALL)
+    return stray_module(error, lays_out, "none where the host reads how many rows are left of a capacity");
+  if (whole && p->overlap.exchange)
+    return stray_module(error, whole, "none that the exchange of tokens is part of or waits for, it overlaps");
+  if (router && p->recompute == RECOMPUTE_SELECTIVE && recompute_modules(&p->scope) >> MODULE_MOE & 1)
+    return stray_module(error, router, "none where experts are made again with their router");
+  return TRUE;
+}
+
 /* As Megatron Core's transformer_config.py has it, and Megatron-Bridge's documents of graphs. Beside an exchange that
  * overlaps weights' gradients are delayed (arguments.py: "CUDA graph with delay_wgrad_compute doesn't support attn bias"). */
 gboolean check_graph(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
 
+  if (!check_graph_modules(s, error))
+    return FALSE;
   if (p->graph == GRAPH_NONE)
     return TRUE;
   if (!(p->framework->graphs >> p->graph & 1))
@@ -235,9 +271,11 @@ gboolean check_graph(const Subject *s, GError **error)
   if (p->graph == GRAPH_PARTIAL && p->recompute == RECOMPUTE_FULL)
     return broken(error, "cuda_graph: \"partial\": expected none or full where recompute_granularity is full: what is "
                          "recorded of a layer cannot be made again with the rest of it");
-  if (p->graph == GRAPH_PARTIAL && p->overlap.exchange && attends_with_biases(s->model))
-    return broken(error, "cuda_graph: \"partial\": expected none or full where the exchange of tokens overlaps and attention "
-                         "has biases: %s cannot record what then delays their gradients", p->framework->name);
+  if (p->graph == GRAPH_PARTIAL && plan_recorded(p) >> RECORDED_ATTN & 1 && p->overlap.exchange &&
+      attends_with_biases(s->model))
+    return broken(error, "cuda_graph: \"partial\": expected none, full or modules without attn where the exchange of tokens "
+                         "overlaps and attention has biases: %s cannot record what then delays their gradients",
+                  p->framework->name);
   if (p->graph != GRAPH_FULL || !model_has_experts(s->model) || plan_pads_experts(p))
     return TRUE;
   if (!rows_stay(s))

@@ -12,6 +12,7 @@
 #include "plan/feature.h"
 #include "plan/optimizer.h"
 #include "plan/recompute.h"
+#include "plan/recorded.h"
 #include "plan/sharding.h"
 #include "plan/split.h"
 #include "schedule/table.h"
@@ -62,9 +63,9 @@ extern const char *const expert_dispatch_names[];
  * experts with fewer work on empty rows up to it, so that all have as many. */
 typedef enum { CAPACITY_NONE, CAPACITY_DROP, CAPACITY_PAD } ExpertCapacity;
 
-/* Kernels that the host launches as recorded graphs: none; of layers with experts those of attention, router and what
- * prepares the exchange, whose shapes do not depend on the routing; all of a step (Megatron Core's cuda_graph_impl
- * none, transformer_engine with modules attn, moe_router and moe_preprocess, and full_iteration). */
+/* Kernels that the host launches as recorded graphs: none; those of modules of each layer (recorded.h), whose shapes do
+ * not depend on the routing; all of a step (Megatron Core's cuda_graph_impl none, transformer_engine, and
+ * full_iteration). */
 typedef enum { GRAPH_NONE, GRAPH_PARTIAL, GRAPH_FULL, GRAPH_COUNT } CudaGraph;
 extern const char *const cuda_graph_names[];
 

@@ -80,31 +80,52 @@ gboolean write_recompute_layers(const Plan *p, JsonWriter *w)
   return TRUE;
 }
 
-gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *list, Plan *plan, GError **error)
+static gboolean read_modules(const JsonDoc *doc, const cJSON *list, const char *const *names, guint *modules,
+                             GError **error)
 {
-  guint *modules = &plan->scope.modules;
   const cJSON *item;
 
   cJSON_ArrayForEach(item, list) {
-    int module = cJSON_IsString(item) ? names_find(recompute_module_names, item->valuestring) : -1;
-    if (module < 0 || *modules >> module & 1)
-      return json_error(doc, item, error,
-                        "each once, of core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts");
+    int module = cJSON_IsString(item) ? names_find(names, item->valuestring) : -1;
+    if (module < 0 || *modules >> module & 1) {
+      g_autofree char *known = g_strjoinv(", ", (char **)names);
+      return json_error(doc, item, error, "each once, of %s", known);
+    }
     *modules |= 1u << module;
   }
   return *modules || json_error(doc, list, error, "a list of modules");
 }
 
-gboolean write_recompute_modules(const Plan *p, JsonWriter *w)
+static gboolean write_modules(const char *key, const char *const *names, guint modules, JsonWriter *w)
 {
-  if (!p->scope.modules)
+  if (!modules)
     return TRUE;
-  json_open_line(w, "recompute_modules", '[');
-  for (int i = 0; i < MODULE_COUNT; i++)
-    if (p->scope.modules >> i & 1)
-      json_put_string(w, NULL, recompute_module_names[i]);
+  json_open_line(w, key, '[');
+  for (int i = 0; names[i]; i++)
+    if (modules >> i & 1)
+      json_put_string(w, NULL, names[i]);
   json_close_line(w, ']');
   return TRUE;
+}
+
+gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *list, Plan *plan, GError **error)
+{
+  return read_modules(doc, list, recompute_module_names, &plan->scope.modules, error);
+}
+
+gboolean write_recompute_modules(const Plan *p, JsonWriter *w)
+{
+  return write_modules("recompute_modules", recompute_module_names, p->scope.modules, w);
+}
+
+gboolean read_graph_modules(const JsonDoc *doc, const cJSON *list, Plan *plan, GError **error)
+{
+  return read_modules(doc, list, recorded_module_names, &plan->graph_modules, error);
+}
+
+gboolean write_graph_modules(const Plan *p, JsonWriter *w)
+{
+  return write_modules("cuda_graph_modules", recorded_module_names, p->graph_modules, w);
 }
 
 gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error)

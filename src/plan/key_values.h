@@ -16,6 +16,8 @@ gboolean read_recompute_layers(const JsonDoc *doc, const cJSON *item, Plan *out,
 gboolean write_recompute_layers(const Plan *plan, JsonWriter *w);
 gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
 gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
+gboolean read_graph_modules(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
+gboolean write_graph_modules(const Plan *plan, JsonWriter *w);
 gboolean write_param_gather(const Plan *plan, JsonWriter *writer);
 gboolean write_recompute_modules(const Plan *plan, JsonWriter *w);
 

@@ -13,6 +13,7 @@
 static const char *const orders[] = { "tp-dp-pp", "tp-pp-dp", NULL };
 static const char *const offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
 static const char *const a_schedule[] = { "the name of a schedule", NULL };
+static const char *const graphs[] = { "none", "partial", "partial:A+B (modules)", "full", NULL };
 static const char *const granularities[] = { "none", "selective", "selective:A+B (modules)", "selective:any", "full",
                                             "full:N (layers of a stage)", "full:any", NULL };
 
@@ -150,9 +151,13 @@ const PlanKey plan_keys[] = {
   { { "moe_pad_expert_input_to_capacity", JSON_BOOL, PLAN(expert_padded) }, .given = TRUE,
     .meaning = "each expert gets as many rows as its capacity, empty ones behind its tokens" },
   { { "cuda_graph", JSON_ENUM, PLAN(graph), .names = cuda_graph_names }, .given = TRUE, .id = KEY_GRAPH,
-    .shorter = "graph", .fix = FIX_NAME, .part = PLAN_PASSES,
-    .meaning = "what the host launches as recorded graphs: attention, shared experts, router and what prepares the "
-               "exchange (`partial`, as Megatron-Core 0.16 to 0.19 record them); the whole step (`full`)" },
+    .shorter = "graph", .fix = FIX_OWN, .choices = graphs, .part = PLAN_PASSES,
+    .meaning = "what the host launches as recorded graphs: modules of each layer (`partial`); the whole step (`full`)" },
+  { { "cuda_graph_modules", JSON_ANY }, .given = TRUE, .id = KEY_GRAPH_MODULES, .part = PLAN_PASSES,
+    .read = read_graph_modules, .write = write_graph_modules,
+    .unit = "a list of `attn`, `mlp`, `moe`, `moe_router`, `moe_preprocess`, `mamba`",
+    .meaning = "of `partial`: what is recorded (below)",
+    .usual = "of `attn`, `moe_router`, `moe_preprocess` and `mamba` those that the model has" },
   { { "moe_load_imbalance", JSON_REAL, PLAN(expert_load), FALSE, 1, 1e6 }, .given = TRUE,
     .meaning = "tokens that the busiest rank's experts get over the mean, before capacity" },
   { { "zero_stage", JSON_INT, PLAN(zero), FALSE, 0, 3 }, .id = KEY_ZERO, .shorter = "zero", .fix = FIX_NUMBER,

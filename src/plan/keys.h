@@ -15,12 +15,13 @@
 #include "plan/plan.h"
 
 /* Keys that a search chooses, in the order of a certificate's columns: those with a short name; layers that are made
- * again stand with the granularity. */
+ * again stand with the granularity, modules with what takes them. */
 typedef enum {
   KEY_OTHER, /* no search chooses it */
   KEY_TP, KEY_PP, KEY_VPP, KEY_SPLIT_RANK, KEY_DP, KEY_CP, KEY_CONTEXT, KEY_CONTEXT_INNER, KEY_EP, KEY_ETP,
   KEY_DISPATCH, KEY_MICRO_BATCH, KEY_SCHEDULE, KEY_ORDER, KEY_TYPES, KEY_ZERO, KEY_SHARD_GROUP, KEY_SECONDARY,
   KEY_OFFLOAD, KEY_OFFLOAD_LAYERS, KEY_OPTIMIZER, KEY_SEQUENCE_PARALLEL, KEY_COMM_CHUNKS, KEY_EXCHANGE, KEY_GRAPH,
+  KEY_GRAPH_MODULES,
   KEY_RECOMPUTE, KEY_RECOMPUTE_LAYERS, KEY_RECOMPUTE_MODULES, KEY_WIDE_START, KEY_WIDE_END, KEY_PARAM_GATHER,
   KEY_OVERLAP,
   KEY_COUNT,

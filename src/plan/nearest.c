@@ -189,7 +189,7 @@ Plan *plan_without(const Plan *plan, PlanWithout what)
     p->adapter = (Adapter) { 0 };
     break;
   case WITHOUT_GRAPH:
-    p->graph = GRAPH_NONE;
+    plan_set_graph(p, GRAPH_NONE);
     break;
   case WITHOUT_NARROW_GATHERS:
     p->param_gather = GATHER_WIDE;
@@ -316,7 +316,7 @@ static gboolean mend_broken(Plan *p, const Framework *own, PlanRule rule)
     other_experts(p, own);
     break;
   case RULE_GRAPH:
-    p->graph = GRAPH_NONE;
+    plan_set_graph(p, p->graph_modules ? p->graph : GRAPH_NONE);
     break;
   case RULE_STRATEGIES:
     p->strategies.n = 0;

@@ -185,6 +185,7 @@ char *plan_label(const Plan *p)
   g_string_append(s, plan_gathers_narrow(p) ? ", fp8_param_gather" : "");
   g_string_append(s, p->overlap.exchange ? ", exchange of tokens overlapped" : "");
   g_string_append(s, graph_labels[p->graph]);
+  names_append_set(recorded_module_names, p->graph_modules, ": ", s);
   return g_string_free(s, FALSE);
 }
 

@@ -36,6 +36,7 @@ struct Plan {
   double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */
   ExpertDrop expert_drop; /* what is dropped beyond it */
   CudaGraph graph;        /* of a layer's kernels */
+  guint graph_modules;    /* of GRAPH_PARTIAL: bit i is RecordedModule i; 0 = RECORDED_USUAL */
   gboolean expert_padded; /* each expert gets as many rows as its capacity */
   ContextExchange context; /* of keys and values, where cp > 1 */
   int context_inner;       /* neighbours of cp that change heads for rows under CONTEXT_BOTH */
@@ -70,6 +71,19 @@ struct Plan {
 /* A plan for one device with every default of the framework: batch, sequence
  * from the model. */
 Plan plan_default(const Model *model, const Framework *framework);
+
+/* The modules that a partial graph records (recorded.h); 0 without one. */
+static inline guint plan_recorded(const Plan *plan)
+{
+  return plan->graph != GRAPH_PARTIAL ? 0 : plan->graph_modules ? plan->graph_modules : RECORDED_USUAL;
+}
+
+/* Has the host launch kernels so, of GRAPH_PARTIAL the usual ones. */
+static inline void plan_set_graph(Plan *plan, CudaGraph graph)
+{
+  plan->graph = graph;
+  plan->graph_modules = 0;
+}
 
 /* Sets schedule and chunks, and whether sends overlap as the framework does it. */
 void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);

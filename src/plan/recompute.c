@@ -30,33 +30,14 @@ guint recompute_modules_of(const Model *m)
 
 guint recompute_modules_parse(const char *text)
 {
-  g_auto(GStrv) names = g_strsplit(text, "+", -1);
-  guint modules = 0;
-
-  for (int i = 0; names[i]; i++) {
-    int module = names_find(recompute_module_names, names[i]);
-    if (module < 0 || modules >> module & 1)
-      return 0;
-    modules |= 1u << module;
-  }
-  return modules;
-}
-
-/* " of " or another beginning, then the modules. */
-static void add_modules(const RecomputeScope *s, const char *before, GString *text)
-{
-  for (int i = 0; i < MODULE_COUNT; i++)
-    if (s->modules >> i & 1) {
-      g_string_append_printf(text, "%s%s", before, recompute_module_names[i]);
-      before = "+";
-    }
+  return names_parse_set(recompute_module_names, text);
 }
 
 void recompute_short(const RecomputeScope *s, GString *text)
 {
   if (s->layers)
     g_string_append_printf(text, ":%d", s->layers);
-  add_modules(s, ":", text);
+  names_append_set(recompute_module_names, s->modules, ":", text);
 }
 
 void recompute_label(const RecomputeScope *s, GString *text)
@@ -65,5 +46,5 @@ void recompute_label(const RecomputeScope *s, GString *text)
     g_string_append(text, " by stage");
   else if (recompute_counts(s))
     g_string_append_printf(text, " %s %d", recompute_method_names[s->method], s->layers);
-  add_modules(s, " of ", text);
+  names_append_set(recompute_module_names, s->modules, " of ", text);
 }

@@ -30,12 +30,22 @@ static const char *ordered(const Plan *plan)
   return *types ? g_intern_string(types) : NULL;
 }
 
+static const char *recorded(const Plan *p)
+{
+  g_autoptr(GString) text = g_string_new(cuda_graph_names[p->graph]);
+
+  names_append_set(recorded_module_names, p->graph_modules, ":", text);
+  return g_intern_string(text->str);
+}
+
 const char *plan_shown(const Plan *plan, int i)
 {
   if (shown[i] == KEY_TYPES)
     return ordered(plan);
   if (shown[i] == KEY_OFFLOAD)
     return offloaded(&plan->offload);
+  if (shown[i] == KEY_GRAPH)
+    return recorded(plan);
   const PlanKey *key = plan_key_of(shown[i]);
   const PlanFile file = plan_as_file(plan);
   int value = G_STRUCT_MEMBER(int, &file, key->field.offset);

@@ -88,6 +88,20 @@ static gboolean fix_recompute(const PlanKey *key, const char *value, Fixed *out,
   return TRUE;
 }
 
+/* A kind of graphs; "partial:attn+mamba" are these modules. */
+static gboolean fix_graph(const PlanKey *key, const char *value, Fixed *out, GError **error)
+{
+  g_auto(GStrv) parts = g_strsplit(value, ":", 2);
+  int graph = parts[0] ? names_find(cuda_graph_names, parts[0]) : -1;
+  guint modules = graph == GRAPH_PARTIAL && parts[1] ? names_parse_set(recorded_module_names, parts[1]) : 0;
+
+  if (graph < 0 || (parts[1] && !modules))
+    return bad_name(key, key->choices, value, error);
+  out->value[KEY_GRAPH] = graph;
+  out->value[KEY_GRAPH_MODULES] = modules ? (int)modules : -1;
+  return TRUE;
+}
+
 static gboolean fix_schedule(const PlanKey *key, const char *value, Fixed *out, GError **error)
 {
   const Schedule *schedule = schedule_find(value);
@@ -110,7 +124,7 @@ static gboolean fix_value(const PlanKey *key, const char *value, Fixed *out, GEr
     return fix_number(key, value, out, error);
   if (key->fix == FIX_NAME || key->fix == FIX_SWITCH)
     return fix_name(key, value, out, error);
-  return (key->id == KEY_SCHEDULE ? fix_schedule : fix_recompute)(key, value, out, error);
+  return (key->id == KEY_SCHEDULE ? fix_schedule : key->id == KEY_GRAPH ? fix_graph : fix_recompute)(key, value, out, error);
 }
 
 /* The name of a key where its value stands under another title in rankings; NULL where it does not. */

@@ -159,11 +159,13 @@ static void graphs(const Plan *p, GArray *out)
 {
   Plan plan = *p;
 
-  plan.graph = GRAPH_NONE;
+  plan_set_graph(&plan, GRAPH_NONE);
   propose(out, &plan);
-  plan.graph = GRAPH_PARTIAL;
+  plan_set_graph(&plan, GRAPH_PARTIAL);
   propose(out, &plan);
-  plan.graph = GRAPH_FULL;
+  plan.graph_modules = RECORDED_ROUTERS;
+  propose(out, &plan);
+  plan_set_graph(&plan, GRAPH_FULL);
   plan.dispatch = DISPATCH_HYBRID;
   if (plan_experts_apart(p) && p->framework->paged_stash)
     propose(out, &plan);

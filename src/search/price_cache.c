@@ -2,6 +2,7 @@
 
 #include "plan/plan.h"
 #include "program/balance.h"
+#include "search/space.h"
 
 #include <string.h>
 
@@ -45,11 +46,13 @@ typedef struct {
 
 /* Places of works that are kept: plans that differ in dispatcher and graph come by turns, and blocks of one plan whose
  * products are cast and are not. */
-#define WORKS (2 * GRAPH_COUNT * DISPATCH_COUNT)
+#define WORKS (2 * GRAPH_CHOICES * DISPATCH_COUNT)
 
 static gsize work_place(const PassLayout *passes)
 {
-  return 2 * (GRAPH_COUNT * passes->dispatch + passes->graph) + formats_narrow(&passes->formats);
+  int graph = passes->recorded == RECORDED_ROUTERS ? GRAPH_CHOICES - 1 : (int)passes->graph;
+
+  return 2 * (GRAPH_CHOICES * passes->dispatch + graph) + formats_narrow(&passes->formats);
 }
 
 struct PriceCache {
@@ -78,7 +81,7 @@ static guint passes_hash(gconstpointer p)
   hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
   hash = ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
   hash = ((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks;
-  return hash * GRAPH_COUNT + k->graph;
+  return (hash * GRAPH_COUNT + k->graph) * 61u + k->recorded;
 }
 
 static gboolean passes_equal(gconstpointer a, gconstpointer b)

@@ -53,7 +53,7 @@ typedef struct {
   guint8 after;            /* sets of modules behind this one, or behind none at all (ModuleSets) */
   guint8 recompute_layers; /* of each stage, the others are kept; 0 = no count */
   guint8 exchange;    /* tokens travel to experts beside passes of other micro-batches */
-  guint8 graph;       /* CudaGraph */
+  guint8 graph, graph_modules; /* CudaGraph, and the plan's */
   guint8 activations; /* what full recomputation keeps goes to the host; the states' rules read it too */
   guint8 offload_layers; /* what so many blocks keep goes there; likewise */
   guint8 switches; /* bit i: plan_pass_switches()[i] is on */
@@ -66,7 +66,8 @@ gboolean space_tries_graph(const Framework *framework, const Model *model, CudaG
 /* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define OFFLOAD_CHOICES 8 /* of offloaded layers */
-#define PASS_CHOICES (2 * 2 * GRAPH_COUNT * (4 + COUNT_CHOICES + OFFLOAD_CHOICES + MODULE_COUNT))
+#define GRAPH_CHOICES (GRAPH_COUNT + 1) /* parts of two sets of modules */
+#define PASS_CHOICES (2 * 2 * GRAPH_CHOICES * (4 + COUNT_CHOICES + OFFLOAD_CHOICES + MODULE_COUNT))
 int space_passes(const SearchOptions *options, const Model *model, const Cluster *cluster, const ModuleSets *sets,
                  const Plan *plan, PassChoice *passes);
 

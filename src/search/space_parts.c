@@ -145,7 +145,8 @@ static void add_group(Walk *w, const Plan *group, gconstpointer dispatchers)
     for (int i = 0; i < w->n_passes && *(const guint *)dispatchers >> d & 1; i++) {
       const PassChoice *pass = &w->passes[i];
       if (last && pass->sequence_parallel == last->sequence_parallel && pass->exchange == last->exchange &&
-          pass->graph == last->graph && pass->switches == last->switches)
+          pass->graph == last->graph && pass->graph_modules == last->graph_modules &&
+          pass->switches == last->switches)
         continue;
       space_choose(&plan, pass, &w->states[0]);
       if (passes_broken(w, &plan))

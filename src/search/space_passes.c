@@ -93,8 +93,9 @@ static int add_offloads(const Model *model, PassChoice choice, PassChoice *passe
   return n;
 }
 
-/* Sets with which the exchange of tokens can travel beside other passes: not behind one that makes it again. */
-static ModuleSets sets_beside_exchange(const ModuleSets *sets)
+/* Sets with which the exchange of tokens can travel beside other passes, and routers that are named be recorded: not
+ * behind one that makes these again. */
+static ModuleSets sets_of_kept_experts(const ModuleSets *sets)
 {
   ModuleSets kept = *sets;
 
@@ -110,7 +111,8 @@ static int add_passes(const SearchOptions *o, const ModuleSets *offered, int lay
   const Fixed *f = &o->fixed;
   int fixed = f->value[KEY_RECOMPUTE], modules = f->value[KEY_RECOMPUTE_MODULES], n = 0;
   gboolean waits = choice.exchange && !o->base->framework->exchange_recompute;
-  ModuleSets sets = waits ? sets_beside_exchange(offered) : *offered;
+  gboolean kept = waits || choice.graph_modules >> RECORDED_MOE_ROUTER & 1;
+  ModuleSets sets = kept ? sets_of_kept_experts(offered) : *offered;
 
   if (f->value[KEY_OFFLOAD_LAYERS] > 0) {
     choice.offload_layers = f->value[KEY_OFFLOAD_LAYERS];
@@ -170,16 +172,29 @@ gboolean space_tries_graph(const Framework *f, const Model *model, CudaGraph kin
   return model_has_experts(model) && f->graphs >> kind & 1 && (kind != GRAPH_FULL || f->paged_stash);
 }
 
-/* Kinds of CUDA graphs: the one that is fixed or given; with experts all that space_tries_graph() says. */
-static int graphs(const SearchOptions *o, const Model *model, CudaGraph *out)
+/* Modules of partial graphs: those that are fixed or given, else the usual ones, and routers alone, whose input comes
+ * without attention's mask and which attention with biases allows beside an exchange that overlaps. */
+static int graph_modules(const SearchOptions *o, const Model *model, guint8 *out)
+{
+  int fixed = o->fixed.value[KEY_GRAPH_MODULES];
+
+  out[0] = fixed > 0 ? fixed : (int)o->base->graph_modules;
+  out[1] = RECORDED_ROUTERS;
+  return 1 + (!out[0] && o->fixed.value[KEY_GRAPH] < 0 && model_has_experts(model));
+}
+
+/* CUDA graphs: the kind that is fixed or given; with experts all that space_tries_graph() says. */
+static int graphs(const SearchOptions *o, const Model *model, PassChoice *out)
 {
   const Framework *f = o->base->framework;
   int fixed = o->fixed.value[KEY_GRAPH], n = 0;
+  guint8 modules[2];
 
   for (int kind = GRAPH_NONE; kind < GRAPH_COUNT; kind++) {
     gboolean tried = space_tries_graph(f, model, kind) || kind == (int)o->base->graph;
-    if (fixed >= 0 ? kind == fixed : tried)
-      out[n++] = kind;
+    int sets = kind == GRAPH_PARTIAL ? graph_modules(o, model, modules) : 1;
+    for (int i = 0; i < sets && (fixed >= 0 ? kind == fixed : tried); i++)
+      out[n++] = (PassChoice) { .graph = kind, .graph_modules = kind == GRAPH_PARTIAL ? modules[i] : 0 };
   }
   return n;
 }
@@ -190,16 +205,19 @@ int space_passes(const SearchOptions *o, const Model *model, const Cluster *clus
   int fixed = o->fixed.value[KEY_SEQUENCE_PARALLEL], beside = o->fixed.value[KEY_EXCHANGE];
   int layers = MIN(model->blocks / plan->pp, SPLIT_LAYERS_MAX), n = 0;
   int first = MAX(beside, 0), last = beside >= 0 ? beside : offers_exchange(o, plan);
-  CudaGraph kinds[GRAPH_COUNT];
+  PassChoice kinds[GRAPH_CHOICES];
   int n_graphs = graphs(o, model, kinds);
 
   /* with one rank on an axis, what divides it means nothing and is left out of the space */
   for (int sp = 0; sp <= (plan->tp > 1); sp++)
     for (int exchange = first; exchange <= last && (fixed < 0 || fixed == sp); exchange++)
-      for (int g = 0; g < n_graphs; g++)
-        n += add_passes(o, sets, layers,
-                        (PassChoice) { .sequence_parallel = sp, .exchange = exchange, .graph = kinds[g] }, passes + n);
-  for (int sp = 0; sp <= (plan->tp > 1) && kinds[0] == GRAPH_NONE && offers_layers(o, cluster, plan); sp++)
+      for (int g = 0; g < n_graphs; g++) {
+        PassChoice choice = kinds[g];
+        choice.sequence_parallel = sp;
+        choice.exchange = exchange;
+        n += add_passes(o, sets, layers, choice, passes + n);
+      }
+  for (int sp = 0; sp <= (plan->tp > 1) && kinds[0].graph == GRAPH_NONE && offers_layers(o, cluster, plan); sp++)
     if ((fixed < 0 || fixed == sp) && o->fixed.value[KEY_OFFLOAD_LAYERS] < 0)
       n += add_offloads(model, (PassChoice) { .sequence_parallel = sp, .exchange = first }, passes + n);
   for (int i = 0; i < n; i++)
@@ -226,8 +244,8 @@ gboolean space_next_set(const SearchOptions *o, const Model *model, const Cluste
   Plan next = *plan;
   int at = 0;
 
-  if (plan->overlap.exchange && !plan->framework->exchange_recompute)
-    sets = sets_beside_exchange(&sets);
+  if ((plan->overlap.exchange && !plan->framework->exchange_recompute) || plan->graph_modules >> RECORDED_MOE_ROUTER & 1)
+    sets = sets_of_kept_experts(&sets);
   if (o->fixed.value[KEY_RECOMPUTE] >= 0 || !(keeps || named) || offload_keeps(&plan->offload))
     return FALSE;
   while (at < sets.n && !(sets.sets[at] & ~plan->scope.modules))

@@ -179,6 +179,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->scope.modules = pass->modules;
   plan->overlap.exchange = pass->exchange;
   plan->graph = pass->graph;
+  plan->graph_modules = pass->graph_modules;
   for (int i = 0; keys[i]; i++)
     if (keys[i]->id)
       G_STRUCT_MEMBER(gboolean, plan, keys[i]->field.offset) = pass->switches >> i & 1;

@@ -121,12 +121,13 @@ void case_fill_graph(Case *c, const Csv *csv, int row)
 
   if (*cells_optional(csv, row, "cuda_graph") || !model_has_experts(c->model))
     return;
-  c->plan.graph = !arch || g_str_has_prefix(c->cluster->device.arch, arch) ? c->unstated.graph : GRAPH_NONE;
+  gboolean usual = !arch || g_str_has_prefix(c->cluster->device.arch, arch);
+  plan_set_graph(&c->plan, usual ? c->unstated.graph : GRAPH_NONE);
   /* whole layers are recorded where their experts' rows are known: Megatron-Bridge 0.1's recipes with token drop */
   if (c->plan.graph == GRAPH_PARTIAL && case_noted_capacity(csv_cell(csv, row, "note"), &factor))
-    c->plan.graph = GRAPH_FULL;
+    plan_set_graph(&c->plan, GRAPH_FULL);
   if (c->plan.graph == GRAPH_PARTIAL && c->plan.recompute == RECOMPUTE_FULL)
-    c->plan.graph = GRAPH_NONE;
+    plan_set_graph(&c->plan, GRAPH_NONE);
   if (c->framework->operation_s > 0)
     case_say_default(c, "cuda_graph");
 }

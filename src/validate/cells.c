@@ -52,6 +52,22 @@ gboolean cells_read_numbers(const Csv *csv, int row, CaseNumbers *n, GError **er
   return TRUE;
 }
 
+/* "partial:attn+mamba": these modules. */
+static gboolean read_graph(const Csv *csv, int row, Plan *out, GError **error)
+{
+  g_auto(GStrv) parts = g_strsplit(cells_optional(csv, row, "cuda_graph"), ":", 2);
+  int graph = parts[0] ? names_find(cuda_graph_names, parts[0]) : GRAPH_NONE;
+
+  if (graph < 0)
+    return cells_not_one_of(csv, row, "cuda_graph", cuda_graph_names, error);
+  if (parts[0])
+    plan_set_graph(out, graph);
+  if (!parts[0] || !parts[1])
+    return TRUE;
+  out->graph_modules = names_parse_set(recorded_module_names, parts[1]);
+  return out->graph_modules || csv_refuse(csv, row, "cuda_graph", "modules joined by +, each once, behind the colon", error);
+}
+
 gboolean cells_read_key(const Csv *csv, int row, const PlanKey *key, PlanFile *out, GError **error)
 {
   static const char *const switches[] = { "0", "1", NULL };
@@ -60,6 +76,8 @@ gboolean cells_read_key(const Csv *csv, int row, const PlanKey *key, PlanFile *o
   const NumberColumn number = { column, 0, (int)key->field.min, (int)key->field.max };
   int found = names && *cell ? names_find(names, cell) : -1;
 
+  if (key->id == KEY_GRAPH)
+    return read_graph(csv, row, &out->plan, error);
   if (names && *cell && found < 0)
     return cells_not_one_of(csv, row, column, names, error);
   if (key->field.type == JSON_INT && !read_number(csv, row, &number, &found, error))

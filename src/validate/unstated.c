@@ -205,7 +205,7 @@ static gboolean more_blocks(Case *c)
     c->plan.recompute = RECOMPUTE_FULL;
     c->plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = i + 1 < G_N_ELEMENTS(shares) ? layers : 0 };
     if (case_has_default(c, "cuda_graph") && c->plan.graph == GRAPH_PARTIAL)
-      c->plan.graph = GRAPH_NONE;
+      plan_set_graph(&c->plan, GRAPH_NONE);
     return TRUE;
   }
   return FALSE;
