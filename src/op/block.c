@@ -229,11 +229,12 @@ void build_block(Build *b)
   }
   if (feeds) {
     build_replay(b, FALSE);
-    b->part = build_feeding_part(b);
+    b->part = build_feeding_part(b) | (b->spec->ffn.experts ? RECORDS_ROUTER : 0);
     build_mix_streams(b);
     if (usual > mixes)
       gated_norm(b, "feed-forward norm", 1);
     mix_shifted(b, 2);
+    b->part = build_feeding_part(b);
     build_feed_forward(b);
     convolve_output(b);
     build_residual_sum(b);
