@@ -375,7 +375,7 @@ check-cuda: check-host
 
 # The check with all that it takes a sample of.
 check-long:
-	+@STRIDE=1 CASES=5 PLANS=60 DRILLS=20 EMULATED_TABLE=all TEST_TIMEOUT=7200 $(MAKE) check
+	+@STRIDE=1 CASES=5 PLANS=60 DRILLS=20 RUNS=1000 EMULATED_TABLE=all TEST_TIMEOUT=7200 $(MAKE) check
 
 demo: deps
 	@echo "building" >&2

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every fuzz target without libFuzzer: its seeds and what has been found, cut and changed in fixed ways
-# (tests/fuzz/replay.c), by programs built with SAN=1. RUNS (150): changes of each file.
+# (tests/fuzz/replay.c), by programs built with SAN=1. RUNS (50): changes of each file.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -25,7 +25,7 @@ while IFS='|' read -r head seeds; do
   done
   leaks=1
   [ "$name" != control ] || leaks=0 # what ends a process frees nothing
-  if ASAN_OPTIONS=abort_on_error=1:detect_leaks=$leaks "$build/fuzz-$name" -runs="${RUNS:-150}" -keep="$build/fuzz-$name.crash" "$@" >"$tmp/log" 2>&1; then
+  if ASAN_OPTIONS=abort_on_error=1:detect_leaks=$leaks "$build/fuzz-$name" -runs="${RUNS:-50}" -keep="$build/fuzz-$name.crash" "$@" >"$tmp/log" 2>&1; then
     echo "ok fuzz-$name"
   else
     echo "not ok fuzz-$name: $(grep -m 1 -E 'ERROR|SUMMARY|runtime error|CRITICAL|cannot be read' "$tmp/log")"
