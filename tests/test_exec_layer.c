@@ -1,6 +1,6 @@
 /* Gradients of each layer kind against central differences, in double precision. */
 #include "exec/cpu/cpu.h"
-#include "exec/layer.h"
+#include "exec/experts.h"
 #include "exec/random.h"
 #include "fixture.h"
 #include "main.h"
@@ -117,7 +117,7 @@ static double objective(Case *c)
     sum += y[i] * c->dy[i];
   memory_release(&c->memory, c->run.s, y);
   state_drop(&c->run, &state, ~0u);
-  g_free(state.counts);
+  g_clear_pointer(&state.visits, visits_free);
   return sum;
 }
 

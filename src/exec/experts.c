@@ -110,36 +110,31 @@ int32_t *experts_download(const LayerRun *r, const void *from, gsize n)
   return host;
 }
 
-/* Brings to the host what visits are known by, once for all passes: each time the host waits for the device. */
-static void visits_keep(const LayerRun *r, LayerState *state, const Experts *w)
-{
-  gsize n = 0, experts = w->experts + 1;
-  const int32_t *told = w->path ? w->path->told(r, state, w, &n) : NULL;
-
-  g_free(state->counts);
-  state->counts = g_new(int32_t, experts + n);
-  r->b->download(r->b, r->s, state->counts, route_of(r, state, w).first, experts * sizeof *state->counts);
-  if (n > 0)
-    r->b->download(r->b, r->s, state->counts + experts, told, n * sizeof *told);
-}
-
-static void visits_open(const LayerState *state, const Experts *w, Visits *v)
-{
-  gsize experts = w->experts + 1;
-
-  *v = (Visits) { .first = g_memdup2(state->counts, experts * sizeof *state->counts) };
-  v->own = v->copies = v->first[w->experts];
-  if (w->path)
-    w->path->load(w, state->counts + experts, v);
-}
-
-static void visits_clear(Visits *v)
+void visits_free(Visits *v)
 {
   g_free(v->first);
   g_free(v->from);
   g_free(v->sent);
   g_free(v->received);
   g_free(v->arrived);
+  g_free(v);
+}
+
+/* Brings to the host where copies go, once for all passes: each time the host waits for the device. */
+static void visits_keep(const LayerRun *r, LayerState *state, const Experts *w)
+{
+  Visits *v = g_new0(Visits, 1);
+  gsize n = 0;
+
+  v->first = experts_download(r, route_of(r, state, w).first, w->experts + 1);
+  v->own = v->copies = v->first[w->experts];
+  if (w->path) {
+    const int32_t *told = w->path->told(r, state, w, &n);
+    g_autofree int32_t *counts = experts_download(r, told, n);
+    w->path->load(w, counts, v);
+  }
+  g_clear_pointer(&state->visits, visits_free);
+  state->visits = v;
 }
 
 /* The route of the rows whose copies are laid out here. */
@@ -284,8 +279,9 @@ static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *
   return w->path ? routed : rows_sum(r, routed);
 }
 
-static void note_load(LayerState *state, const Experts *w, const Visits *v)
+static void note_load(LayerState *state, const Experts *w)
 {
+  const Visits *v = state->visits;
   double even = (double)w->rows * w->top;
   gsize own = v->arrived ? v->arrived[w->etp_rank] : (gsize)v->copies;
 
@@ -298,22 +294,20 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   int hidden = r->shape.hidden;
   void **kept = state->kept, *rows = seen_rows(r, w, in);
   ExecRoute seen = seen_route(r, state, w);
-  Visits v;
+  const Visits *v = state->visits;
 
-  visits_open(state, w, &v);
-  note_load(state, w, &v);
-  void *copies = room_for_copies(r, &v);
+  note_load(state, w);
+  void *copies = room_for_copies(r, v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
   rows_ungather(r, rows, in);
-  kept[EXPERT_IN] = send_copies(r, w, &v, copies, r->kept_as);
-  kept[UP] = run_keep(r, (gsize)v.copies * w->up);
-  experts_forward(r, w, &v, up_size(r, w), kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
-  kept[ACT] = run_keep(r, (gsize)v.copies * w->ffn);
-  activate(r, lw->spec, v.copies, w->ffn, kept[UP], kept[ACT]);
-  void *out = run_buffer(r, (gsize)v.copies * hidden);
-  experts_forward(r, w, &v, down_size(r, w), kept[ACT], lw->weight[BLOCK_DOWN], out);
-  kept[EXPERT_OUT] = return_copies(r, w, &v, out, r->kept_as);
-  visits_clear(&v);
+  kept[EXPERT_IN] = send_copies(r, w, v, copies, r->kept_as);
+  kept[UP] = run_keep(r, (gsize)v->copies * w->up);
+  experts_forward(r, w, v, up_size(r, w), kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
+  kept[ACT] = run_keep(r, (gsize)v->copies * w->ffn);
+  activate(r, lw->spec, v->copies, w->ffn, kept[UP], kept[ACT]);
+  void *out = run_buffer(r, (gsize)v->copies * hidden);
+  experts_forward(r, w, v, down_size(r, w), kept[ACT], lw->weight[BLOCK_DOWN], out);
+  kept[EXPERT_OUT] = return_copies(r, w, v, out, r->kept_as);
   void *all = run_buffer(r, (gsize)seen.rows * hidden);
   r->b->combine_forward(r->b, r->s, &seen, hidden, kept[EXPERT_OUT], all);
   return routed_rows(r, w, all, hidden, r->b->dtype);
@@ -395,14 +389,12 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
   ExecRoute seen = seen_route(r, state, w);
   int hidden = r->shape.hidden;
   gsize n = (gsize)w->rows * hidden;
-  Visits v;
+  const Visits *v = state->visits;
 
-  visits_open(state, w, &v);
-  void *din = input_experts(r, lw, state, w, &v, input_combine(r, state, w, &v, dy));
+  void *din = input_experts(r, lw, state, w, v, input_combine(r, state, w, v, dy));
   void *all = memory_alloc_zero(r->memory, r->s, PART_BUFFERS, (gsize)seen.rows * hidden * r->bytes);
   r->b->dispatch_backward(r->b, r->s, &seen, hidden, din, all);
   run_drop(r, &din);
-  visits_clear(&v);
   all = routed_rows(r, w, all, hidden, r->b->dtype);
   void *dnorm = run_buffer(r, n);
   linear_input(r, (LinearSize) { w->rows, hidden, w->experts }, state->kept[D_LOGITS], lw->weight[BLOCK_ROUTER], dnorm);
@@ -443,13 +435,10 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   Experts w = experts_of(&r->shape, lw->spec);
   int hidden = r->shape.hidden;
   void **kept = state->kept, *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], hidden);
-  Visits v;
 
   shared_weight(r, lw, state, &w, in);
-  visits_open(state, &w, &v);
-  experts_weight(r, &w, &v, down_size(r, &w), kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
-  experts_weight(r, &w, &v, up_size(r, &w), kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
-  visits_clear(&v);
+  experts_weight(r, &w, state->visits, down_size(r, &w), kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
+  experts_weight(r, &w, state->visits, up_size(r, &w), kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
   linear_weight(r, (LinearSize) { w.rows, hidden, w.experts }, in, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER], NULL);
   rows_ungather(r, in, kept[NORM2]);
 }

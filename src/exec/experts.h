@@ -26,11 +26,13 @@
 /* Copies on this rank, on the host: of its rows, and at its experts, where expert e's
  * are from first[e] to first[e + 1]. The rest is the path's: `sent` and `received` by
  * rank, `from` by source and expert, `arrived` by rank that shares the experts' matrices. */
-typedef struct {
+typedef struct Visits {
   int32_t *first, *from;
   gsize *sent, *received, *arrived;
   int own, copies;
 } Visits;
+
+void visits_free(Visits *visits);
 
 typedef struct ExpertPath ExpertPath;
 

@@ -1,4 +1,4 @@
-#include "exec/layer.h"
+#include "exec/experts.h"
 
 static const LayerType *const types[] = {
   [LAYER_EMBEDDING] = &layer_embedding,
@@ -94,5 +94,5 @@ void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState 
 {
   types[w->spec->kind]->weight(r, w, state);
   state_drop(r, state, ~0u);
-  g_clear_pointer(&state->counts, g_free);
+  g_clear_pointer(&state->visits, visits_free);
 }

@@ -132,7 +132,7 @@ typedef struct {
   void *kept[STATE_SLOTS];
   const int32_t *tokens, *labels; /* of the micro-batch, not owned */
   ExpertLoad load; /* of the last forward */
-  int32_t *counts; /* on the host, from the forward to the weight pass: where copies of tokens went */
+  struct Visits *visits; /* on the host, from the forward to the weight pass: where copies of tokens went */
   void *gathered; /* gradient of all rows, that the embedding of a spread vocabulary leaves for the others' shares */
 } LayerState;
 
