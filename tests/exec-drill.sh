@@ -151,7 +151,7 @@ pair() { # pair NAME SECRET STRANGERS PATTERN_OF_RANK_0 PATTERN_OF_RANK_1: stran
   statuses=$?,$second took=$(($(now_ms) - began))
   dropped=$(grep -c 'dropped a connection' "$work/$name/err0")
   said=$(cat "$work/$name"/err? | grep -v ': dropped a' | tail -n 1)
-  if [ "$took" -le 15000 ] && [ "$statuses" = 1,1 ] && [ "$dropped" -ge "$(echo "$strangers" | wc -w)" ] &&
+  if [ "$took" -le 10000 ] && [ "$statuses" = 1,1 ] && [ "$dropped" -ge "$(echo "$strangers" | wc -w)" ] &&
     grep -q "$4" "$work/$name/err0" && [ "$(grep -c "$5" "$work/$name/err1")" -eq "$(wc -l <"$work/$name/err1")" ]; then
     echo "ok drill, $name: $took ms, $said"
   else
@@ -249,8 +249,7 @@ random() { # random NUMBER
   rank=$drawn
   draw 2
   if [ "$drawn" -eq 0 ]; then plan=tiny-1f1b; else plan=tiny-tp2-dp2; fi
-  draw 3
-  moment=$drawn
+  moment=$(($1 % 3))
   draw 10
   kind=$(echo kill stop hang memory error nan late secret strangers orders | cut -d ' ' -f $((drawn + 1)))
   name="$1, $kind of rank $rank" signal=$(echo $kind | tr a-z A-Z)
