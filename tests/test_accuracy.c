@@ -17,27 +17,54 @@ START_TEST(scale_of_a_run)
 }
 END_TEST
 
+static GArray *ratios_new(int n, double least, double step, double weight)
+{
+  GArray *ratios = g_array_new(FALSE, FALSE, sizeof(RatioWeight));
+
+  for (int i = 0; i < n; i++) {
+    RatioWeight one = { least + step * i, weight };
+    g_array_append_val(ratios, one);
+  }
+  return ratios;
+}
+
 /* With the margin kept free no more than a tenth of the ratios are too large; with a little less, more are. */
 START_TEST(margin_is_the_smallest)
 {
   for (int n = 10; n <= 100; n++) {
-    double ratios[100];
-    for (int i = 0; i < n; i++)
-      ratios[i] = 0.8 + 0.4 * (i + 1.0) / n;
-    double margin = accuracy_margin_of(ratios, n);
-    ck_assert_double_ge(accuracy_share(ratios, n, 1 / (1 - margin)), 0.9 - 1e-9);
-    ck_assert_double_lt(accuracy_share(ratios, n, 1 / (1 - (margin - 0.0011))), 0.9);
+    g_autoptr(GArray) ratios = ratios_new(n, 0.8 + 0.4 / n, 0.4 / n, 0.3);
+    double margin = accuracy_margin_of(ratios);
+    ck_assert_double_ge(accuracy_share(ratios, 1 / (1 - margin)), 0.9 - 1e-9);
+    ck_assert_double_lt(accuracy_share(ratios, 1 / (1 - (margin - 0.0011))), 0.9);
   }
 }
 END_TEST
 
 START_TEST(no_margin_where_predictions_are_high)
 {
-  double ratios[20];
+  g_autoptr(GArray) ratios = ratios_new(20, 0.5, 0.02, 1);
 
-  for (int i = 0; i < 20; i++)
-    ratios[i] = 0.5 + i / 50.0;
-  ck_assert_double_eq(accuracy_margin_of(ratios, 20), 0);
+  ck_assert_double_eq(accuracy_margin_of(ratios), 0);
+}
+END_TEST
+
+/* One publisher's 60 runs below count no more than another's three above; two publishers of an engine count 2 of 7. */
+START_TEST(publishers_count_alike)
+{
+  g_autoptr(GArray) own = ratios_new(60, 0.9, 1e-4, 1.0 / 60), high = ratios_new(3, 1.25, 0, 1.0 / 3);
+  g_autoptr(GArray) all = ratios_new(1000, 1, 0, 1.0 / 250);
+
+  g_array_append_vals(own, high->data, high->len);
+  ck_assert_double_eq_tol(accuracy_share(own, 1), 0.5 * 63 / 64, 1e-9);
+  ck_assert_double_eq(accuracy_margin_of(own), 0.2);
+  g_autoptr(GArray) mixed = accuracy_mixed(own, all);
+  ck_assert_double_eq_tol(accuracy_share(mixed, 1), 6.0 / 7 * 1063 / 1064, 1e-9);
+  ck_assert_double_eq_tol(accuracy_share(mixed, 0.95), 1.0 / 7 * 1063 / 1064, 1e-9);
+  ck_assert_double_eq(accuracy_margin_of(mixed), 0.2);
+  for (guint i = 60; i < own->len; i++)
+    g_array_index(own, RatioWeight, i).weight /= 2;
+  g_autoptr(GArray) rarer = accuracy_mixed(own, all);
+  ck_assert_double_eq(accuracy_margin_of(rarer), 0); /* half a publisher of 6.5 */
 }
 END_TEST
 
@@ -211,5 +238,6 @@ START_TEST(estimate_of_a_run)
 END_TEST
 
 TEST_LOOPS("accuracy", { scale_of_a_run }, { margin_is_the_smallest }, { no_margin_where_predictions_are_high },
+           { publishers_count_alike },
            { weighted_quantiles }, { what_is_outside }, { mfu_is_outside },
            { bad_limits_are_refused, G_N_ELEMENTS(limits) }, { domain_is_read_as_written }, { estimate_of_a_run })

@@ -14,8 +14,7 @@ static const double scale_computed[] = { 0.05, 0.1 }, scale_exposed[] = { 0.075,
 typedef struct {
   char *engine; /* NULL = all */
   double margin;
-  double *ratios; /* rising */
-  int n;
+  GArray *ratios; /* RatioWeight, rising */
 } Ratios;
 
 struct Accuracy {
@@ -34,20 +33,53 @@ double accuracy_scale(const RunKind *kind, gboolean version_unknown, gboolean ou
   return scale * (version_unknown ? SCALE_VERSION : 1) * (outside ? SCALE_OUTSIDE : 1);
 }
 
-double accuracy_share(const double *ratios, int n, double ratio)
+static double sum_of_weights(const GArray *ratios)
 {
-  int within = 0;
+  double sum = 0;
 
-  while (within < n && ratios[within] <= ratio)
-    within++;
-  return within / (n + 1.0);
+  for (guint i = 0; i < ratios->len; i++)
+    sum += g_array_index(ratios, RatioWeight, i).weight;
+  return sum;
 }
 
-double accuracy_margin_of(const double *ratios, int n)
+static int by_ratio(gconstpointer a, gconstpointer b)
 {
-  int place = (int)ceil((1 - ACCURACY_EXCEEDING) * (n + 1) - 1e-9);
-  double ratio = ratios[MIN(place, n) - 1];
+  double x = ((const RatioWeight *)a)->ratio, y = ((const RatioWeight *)b)->ratio;
+  return (x > y) - (x < y);
+}
 
+GArray *accuracy_mixed(const GArray *own, const GArray *all)
+{
+  GArray *mixed = g_array_sized_new(FALSE, FALSE, sizeof(RatioWeight), own->len + all->len);
+  double scale = ACCURACY_OTHERS / sum_of_weights(all);
+
+  g_array_append_vals(mixed, own->data, own->len);
+  for (guint i = 0; i < all->len; i++) {
+    RatioWeight other = g_array_index(all, RatioWeight, i);
+    other.weight *= scale;
+    g_array_append_val(mixed, other);
+  }
+  g_array_sort(mixed, by_ratio);
+  return mixed;
+}
+
+double accuracy_share(const GArray *ratios, double ratio)
+{
+  double within = 0;
+
+  for (guint i = 0; i < ratios->len && g_array_index(ratios, RatioWeight, i).ratio <= ratio; i++)
+    within += g_array_index(ratios, RatioWeight, i).weight;
+  return within / sum_of_weights(ratios) * ratios->len / (ratios->len + 1);
+}
+
+double accuracy_margin_of(const GArray *ratios)
+{
+  double sum = sum_of_weights(ratios) * (ratios->len + 1) / ratios->len, within = 0, ratio = 0;
+
+  for (guint i = 0; i < ratios->len && within < (1 - ACCURACY_EXCEEDING) * sum * (1 - 1e-9); i++) {
+    ratio = g_array_index(ratios, RatioWeight, i).ratio;
+    within += g_array_index(ratios, RatioWeight, i).weight;
+  }
   return ratio > 1 ? ceil(1000 * (1 - 1 / ratio)) / 1000 : 0;
 }
 
@@ -56,7 +88,7 @@ static void ratios_clear(gpointer data)
   Ratios *r = data;
 
   g_free(r->engine);
-  g_free(r->ratios);
+  g_clear_pointer(&r->ratios, g_array_unref);
 }
 
 void accuracy_free(Accuracy *a)
@@ -80,19 +112,43 @@ static gboolean read_ratios(const JsonDoc *doc, const cJSON *object, Ratios *out
     { "engine", JSON_STRING, G_STRUCT_OFFSET(Ratios, engine) },
     { "margin", JSON_REAL, G_STRUCT_OFFSET(Ratios, margin), TRUE, 0, 0.99 },
     { "ratios", JSON_ANY, .required = TRUE },
+    { "weights", JSON_ANY, .required = TRUE },
   };
-  const cJSON *list;
+  const cJSON *list, *weights;
 
   if (!json_read_foreign(doc, object, fields, G_N_ELEMENTS(fields), out, error) ||
-      !(list = json_get_array(doc, object, "ratios", TRUE, error)))
+      !(list = json_get_array(doc, object, "ratios", TRUE, error)) ||
+      !(weights = json_get_array(doc, object, "weights", TRUE, error)))
     return FALSE;
   int n = cJSON_GetArraySize(list);
-  out->ratios = g_new0(double, n + 1);
-  out->n = json_get_reals(doc, list, out->ratios, n, error);
-  for (int i = 0; i < out->n; i++)
-    if (!(out->ratios[i] > 0) || (i > 0 && out->ratios[i] < out->ratios[i - 1]))
+  g_autofree double *ratio = g_new0(double, n + 1), *weight = g_new0(double, n + 1);
+  if (cJSON_GetArraySize(weights) != n)
+    return json_error(doc, weights, error, "%d numbers, one for each ratio", n);
+  int found = json_get_reals(doc, list, ratio, n, error);
+  if (found > 0 && json_get_reals(doc, weights, weight, n, error) < n)
+    return FALSE;
+  out->ratios = g_array_new(FALSE, FALSE, sizeof(RatioWeight));
+  for (int i = 0; i < found; i++) {
+    if (!(ratio[i] > 0) || (i > 0 && ratio[i] < ratio[i - 1]))
       return json_error(doc, list, error, "numbers above 0 that do not fall");
-  return out->n > 0 || (out->n == 0 && json_error(doc, list, error, "at least one number"));
+    if (!(weight[i] > 0))
+      return json_error(doc, weights, error, "numbers above 0");
+    RatioWeight one = { ratio[i], weight[i] };
+    g_array_append_val(out->ratios, one);
+  }
+  return found > 0 || (found == 0 && json_error(doc, list, error, "at least one number"));
+}
+
+static void mix_engines(GArray *engines)
+{
+  const GArray *all = g_array_index(engines, Ratios, 0).ratios;
+
+  for (guint i = 1; i < engines->len; i++) {
+    Ratios *r = &g_array_index(engines, Ratios, i);
+    GArray *own = r->ratios;
+    r->ratios = accuracy_mixed(own, all);
+    g_array_unref(own);
+  }
 }
 
 static gboolean read_memory(Accuracy *a, GError **error)
@@ -107,7 +163,10 @@ static gboolean read_memory(Accuracy *a, GError **error)
     if (!ok)
       return FALSE;
   }
-  return engines && (a->ratios->len > 0 || json_error(doc, engines, error, "an entry for all engines first"));
+  if (!engines || (a->ratios->len == 0 && !json_error(doc, engines, error, "an entry for all engines first")))
+    return FALSE;
+  mix_engines(a->ratios);
+  return TRUE;
 }
 
 static gboolean read_time(Accuracy *a, GError **error)
@@ -170,7 +229,7 @@ Estimate accuracy_estimate_kind(const Accuracy *a, const RunKind *kind, gboolean
   return (Estimate) {
     .low_s = iteration_s * exp(tails->low * scale),
     .high_s = iteration_s * exp(tails->high * scale),
-    .fit_probability = need > 0 ? accuracy_share(ratios->ratios, ratios->n, 1 / need) : 1,
+    .fit_probability = need > 0 ? accuracy_share(ratios->ratios, 1 / need) : 1,
     .outside = outside ? g_intern_string(outside) : NULL,
   };
 }

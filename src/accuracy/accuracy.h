@@ -12,10 +12,11 @@
  * the quantiles of r / s over the runs, each publisher counting alike. The shape was chosen on the whole table; low and
  * high are what is found anew with each publisher left out.
  *
- * Memory. A plan that needs P of a card of C fits with the share of runs, of the same engine's software, whose
- * measured peak was at most C / P of the predicted one: that of what the allocator reserved, where a run has both. The
- * margin is the least share of the card to keep free with which at most a tenth of such runs, predicted to fill the
- * rest, measured more than the card holds. Runs that were predicted to need less than a quarter of their card are left
+ * Memory. A plan that needs P of a card of C fits with the share of runs whose measured peak was at most C / P of the
+ * predicted one: that of what the allocator reserved, where a run has both. Runs of the same engine's software count by
+ * publisher, each publisher alike; beside them those of all software count as ACCURACY_OTHERS publishers, since the next
+ * publisher differs from an engine's few as those of all engines differ from each other. The margin is the least share
+ * of the card to keep free with which at most a tenth, predicted to fill the rest, measured more than the card holds. Runs that were predicted to need less than a quarter of their card are left
  * out: fixed parts, not the plan, decide those.
  *
  * Differences. What plans of one sweep differ by in r (correlated errors cancel), by what the plans differ in.
@@ -43,11 +44,22 @@ double accuracy_scale(const RunKind *kind, gboolean version_unknown, gboolean ou
 /* Runs that may measure more than the card holds, of those that fill it but for the margin. */
 #define ACCURACY_EXCEEDING 0.1
 
-/* The share of n rising ratios measured / predicted that are at most `ratio`, of n + 1. */
-double accuracy_share(const double *ratios, int n, double ratio);
+/* Publishers that the runs of all software count as, beside those of one engine. */
+#define ACCURACY_OTHERS 5.0
+
+/* A ratio measured / predicted, and what it counts. */
+typedef struct {
+  double ratio, weight;
+} RatioWeight;
+
+/* Ratios of an engine and of all software (RatioWeight), as they count for a plan of the engine; ratios rise. */
+GArray *accuracy_mixed(const GArray *own, const GArray *all);
+
+/* The share of rising ratios, by weight, that are at most `ratio`; of n as many as n + 1 would have. */
+double accuracy_share(const GArray *ratios, double ratio);
 
 /* The margin for such ratios, rounded up to a thousandth. */
-double accuracy_margin_of(const double *ratios, int n);
+double accuracy_margin_of(const GArray *ratios);
 
 typedef struct Accuracy Accuracy;
 

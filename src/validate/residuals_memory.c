@@ -1,7 +1,6 @@
 /* memory.json: measured over predicted peaks, by engine and by what the figure counts. */
 #include "validate/residuals.h"
 
-#include <gsl/gsl_sort.h>
 #include <math.h>
 
 /* Rows of an engine (NULL = any) whose memory counts this (-1 = whatever), but not of a publisher (NULL = of all). */
@@ -19,27 +18,60 @@ static double need_ratio(const CaseResult *r)
   return r->measured_memory_bytes / r->predicted_memory_bytes;
 }
 
-/* Rising, with four decimals: of what they need, or of the figure alone that counts the wanted. */
+static gboolean is_wanted(const CaseResult *r, const Wanted *wanted)
+{
+  return (!wanted->engine || wanted->engine == r->kind.names[KIND_ENGINE]) &&
+         (wanted->memory < 0 || wanted->memory == (int)r->memory) &&
+         (!wanted->without || !g_str_equal(wanted->without, r->publisher));
+}
+
+static int runs_of(const GPtrArray *rows, const Wanted *wanted, const char *publisher)
+{
+  int n = 0;
+
+  for (guint i = 0; i < rows->len; i++) {
+    const CaseResult *r = g_ptr_array_index(rows, i);
+    n += is_wanted(r, wanted) && g_str_equal(r->publisher, publisher);
+  }
+  return n;
+}
+
+static double rounded(double value)
+{
+  return round(1e4 * value) / 1e4;
+}
+
+static int by_ratio(gconstpointer a, gconstpointer b)
+{
+  double x = ((const RatioWeight *)a)->ratio, y = ((const RatioWeight *)b)->ratio;
+  return (x > y) - (x < y);
+}
+
+/* RatioWeight, rising, each publisher counting alike: of what they need, or of the figure alone that counts the wanted. */
 static GArray *ratios_of(const GPtrArray *rows, Wanted wanted)
 {
-  GArray *ratios = g_array_new(FALSE, FALSE, sizeof(double));
+  GArray *ratios = g_array_new(FALSE, FALSE, sizeof(RatioWeight));
 
   for (guint i = 0; i < rows->len; i++) {
     const CaseResult *r = g_ptr_array_index(rows, i);
     double figure = r->measured_memory_bytes / r->predicted_memory_bytes;
-    double ratio = round(1e4 * (wanted.memory < 0 ? need_ratio(r) : figure)) / 1e4;
-    if ((!wanted.engine || wanted.engine == r->kind.names[KIND_ENGINE]) &&
-        (wanted.memory < 0 || wanted.memory == (int)r->memory) &&
-        (!wanted.without || !g_str_equal(wanted.without, r->publisher)))
-      g_array_append_val(ratios, ratio);
+    if (!is_wanted(r, &wanted))
+      continue;
+    RatioWeight one = { rounded(wanted.memory < 0 ? need_ratio(r) : figure),
+                        rounded(1.0 / runs_of(rows, &wanted, r->publisher)) };
+    g_array_append_val(ratios, one);
   }
-  gsl_sort((double *)ratios->data, 1, ratios->len);
+  g_array_sort(ratios, by_ratio);
   return ratios;
 }
 
-static double margin_of(const GArray *ratios)
+/* Of an engine that has runs enough, beside those of all software; else of these. */
+static double margin_of(const GArray *own, const GArray *all)
 {
-  return accuracy_margin_of((const double *)ratios->data, ratios->len);
+  if (own->len < ACCURACY_RUNS_MIN)
+    return accuracy_margin_of(all);
+  g_autoptr(GArray) mixed = accuracy_mixed(own, all);
+  return accuracy_margin_of(mixed);
 }
 
 /* Engines in order of first appearance. */
@@ -55,9 +87,18 @@ static GPtrArray *engines_of(const GPtrArray *rows)
   return engines;
 }
 
+static void write_list(const GArray *ratios, const char *key, gsize at, JsonWriter *w)
+{
+  json_open_line(w, key, '[');
+  for (guint i = 0; i < ratios->len; i++)
+    residuals_put(w, NULL, G_STRUCT_MEMBER(double, &g_array_index(ratios, RatioWeight, i), at));
+  json_close_line(w, ']');
+}
+
 static void write_ratios(const GPtrArray *rows, const char *engine, JsonWriter *w)
 {
   g_autoptr(GArray) ratios = ratios_of(rows, (Wanted) { engine, -1, NULL });
+  g_autoptr(GArray) all = ratios_of(rows, (Wanted) { NULL, -1, NULL });
 
   if (ratios->len < ACCURACY_RUNS_MIN && engine)
     return;
@@ -65,21 +106,21 @@ static void write_ratios(const GPtrArray *rows, const char *engine, JsonWriter *
   if (engine)
     json_put_string(w, "engine", engine);
   json_put_int(w, "runs", ratios->len);
-  residuals_put(w, "margin", margin_of(ratios));
-  json_open_line(w, "ratios", '[');
-  for (guint i = 0; i < ratios->len; i++)
-    residuals_put(w, NULL, g_array_index(ratios, double, i));
-  json_close_line(w, ']');
+  residuals_put(w, "margin", engine ? margin_of(ratios, all) : accuracy_margin_of(all));
+  write_list(ratios, "ratios", G_STRUCT_OFFSET(RatioWeight, ratio), w);
+  write_list(ratios, "weights", G_STRUCT_OFFSET(RatioWeight, weight), w);
   json_close(w, '}');
 }
 
 static void write_figure(const GPtrArray *rows, const char *engine, int memory, JsonWriter *w)
 {
   g_autoptr(GArray) ratios = ratios_of(rows, (Wanted) { engine, memory, NULL });
-  const double *values = (const double *)ratios->data;
 
   if (ratios->len == 0)
     return;
+  g_autofree double *values = g_new(double, ratios->len);
+  for (guint i = 0; i < ratios->len; i++)
+    values[i] = g_array_index(ratios, RatioWeight, i).ratio;
   json_open(w, NULL, '{');
   json_put_string(w, "engine", engine);
   json_put_string(w, "memory_kind", memory_count_names[memory]);
@@ -87,7 +128,7 @@ static void write_figure(const GPtrArray *rows, const char *engine, int memory, 
   residuals_put(w, "median", residuals_quantile(values, NULL, ratios->len, 0.5));
   residuals_put(w, "least", values[0]);
   residuals_put(w, "most", values[ratios->len - 1]);
-  residuals_put(w, "margin", margin_of(ratios));
+  residuals_put(w, "margin", accuracy_margin_of(ratios));
   json_close(w, '}');
 }
 
@@ -103,7 +144,7 @@ static void write_exceeding(const GPtrArray *rows, JsonWriter *w)
     g_autoptr(GArray) own = ratios_of(rows, wanted);
     wanted.engine = NULL;
     g_autoptr(GArray) all = ratios_of(rows, wanted);
-    double margin = margin_of(own->len >= ACCURACY_RUNS_MIN ? own : all);
+    double margin = margin_of(own, all);
     double ratio = need_ratio(r);
     over += ratio * (1 - margin) > 1;
     over_without_margin += ratio > 1;
