@@ -634,9 +634,53 @@ START_TEST(copies_find_blocks)
 }
 END_TEST
 
+static double fullest(Planned *f, int rank)
+{
+  double most = 0;
+
+  planned_run(f);
+  g_autoptr(Trace) trace = simulate(f->program);
+  const GArray *points = trace->rows[rank].points;
+  for (guint i = 0; i < points->len; i++) {
+    const MemoryPoint *p = &g_array_index(points, MemoryPoint, i);
+    most = MAX(most, p->activations + p->buffers);
+  }
+  return most;
+}
+
+/* The first stage's gradient of its table comes when the micro-batch's activations are gone: two micro-batches later less
+ * is gone. Nobody else has one, nor software that reduces what autograd made. */
+START_TEST(tables_have_gradients)
+{
+  Planned f;
+  double table = 64000 * 1024 * 2.0, most[2][2];
+
+  planned_init(&f, fixture_model(4, 1024, 16, 256, 64000), fixture_cluster("dgx", 2), _i ? "fsdp" : "megatron-core");
+  f.plan.precision = DTYPE_BF16;
+  planned_divide(&f, 1, _i ? 1 : 2, _i ? 2 : 1);
+  for (int micro = 1; micro <= 2; micro++)
+    for (f.framework->table_gradients = FALSE; f.framework->table_gradients <= TRUE; f.framework->table_gradients++) {
+      f.plan.global_batch = micro * f.plan.dp;
+      most[micro - 1][f.framework->table_gradients] = fullest(&f, 0);
+      ck_assert(_i || f.framework->table_gradients || fullest(&f, 1) > 0);
+    }
+  if (_i) {
+    ck_assert_double_eq(most[0][0], most[0][1]);
+  } else {
+    double one = price_of_layer(f.prices, f.model, 0, 1)->saved_bytes * 2; /* of two blocks */
+    ck_assert_double_lt(most[1][0], table);
+    ck_assert_double_eq_tol(most[0][1], table, 1);
+    ck_assert_double_ge(most[1][1], table + one);
+    ck_assert_double_le(most[1][1], table + 1.1 * one); /* and the embedding's dropout */
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_LOOPS("states", { layers_leave_and_return, 4 }, { layers_leave_alone, 2 }, { copies_share_the_node },
            { sub_groups_overlap }, { pipelines_share_the_host }, { the_fullest_node_has_room, 8 },
            { gradients_go_down }, { gradients_queue, G_N_ELEMENTS(queues) },
            { updates_are_delayed }, { weights_come_up }, { inputs_leave_and_return }, { layers_have_rules },
            { choices_have_rules }, { keys_round_trip },
-           { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 }, { copies_find_blocks })
+           { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 }, { copies_find_blocks },
+           { tables_have_gradients, 2 })

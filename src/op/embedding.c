@@ -64,9 +64,12 @@ static void make_table_gradient(Build *b, double rows, double columns)
   gboolean accumulates = p->framework->accumulation != ACCUMULATE_NONE, meets = b->model->tied_embeddings && p->ends_meet;
   double added = accumulates ? b->bytes + 2 * p->gradient_bytes : meets ? 3 * b->bytes : 0;
 
-  if (p->framework->table_gradients && !b->frozen && !p->spread_vocabulary)
-    build_stream(b, &(Stream) { .name = "table gradient", .backward_bytes = rows * columns * (b->bytes + added),
-                                .backward_kernels = added > 0 ? 2 : 1, .weights = TRUE });
+  if (!p->framework->table_gradients || b->frozen || p->spread_vocabulary)
+    return;
+  if (accumulates)
+    b->work->table_bytes = rows * columns * b->bytes;
+  build_stream(b, &(Stream) { .name = "table gradient", .backward_bytes = rows * columns * (b->bytes + added),
+                              .backward_kernels = added > 0 ? 2 : 1, .weights = TRUE });
 }
 
 /* Of the stack. */

@@ -380,6 +380,19 @@ static const LayerPrice *price_in(const ProgramBuild *b, int node_type, int laye
   return is_backward(pass) ? stored_of(b, node_type, layer) : price_of(b, node_type, layer);
 }
 
+/* A table's gradient is the last of a pass, which by then has given back what was kept for it. */
+static void add_table_gradient(const ProgramBuild *b, const Chunk *chunk, Segment *s)
+{
+  double bytes = 0;
+
+  for (int i = s->first_layer; i < s->first_layer + s->n_layers && makes_weight_gradient(s->pass); i++)
+    bytes += price_in(b, b->sites[chunk->rank].type, i, s->pass)->table_bytes;
+  if (bytes + s->activation_bytes <= s->alloc_bytes - s->absent_bytes || bytes == 0)
+    return;
+  s->alloc_bytes = MAX(0, bytes + s->activation_bytes);
+  s->absent_bytes = 0;
+}
+
 /* What the pass holds for a while beside activations, where both are most. */
 static void add_scratch(const ProgramBuild *b, const Chunk *chunk, Segment *s)
 {
@@ -417,6 +430,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.activation_bytes += received_bytes(b, chunk, piece, pass);
   add_scratch(b, chunk, &s);
+  add_table_gradient(b, chunk, &s);
   s.compute_s = MIN(s.compute_s, s.seconds);
   amax_meet(b, chunk, piece, &s, s.slack_s);
   s.free_bytes = s.alloc_bytes;
