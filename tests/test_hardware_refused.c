@@ -78,6 +78,8 @@ static const struct {
   {"\"nodes\": 4", "\"nodes\": 0", "nodes: 0: expected an integer"},
   {"\"nodes\": 4", "\"nodes\": 1.5", "nodes: 1.5: expected an integer"},
   {"\"nodes\": 4", "\"nodez\": 4", "nodez: unknown key"},
+  {"\"nodes\": 4", "\"nodes\": 4, \"gpu\": \"h100\"", "gpu: a key of servers: expected it in \"server\", as in \"server\": {"},
+  {"\"nodes\": 4", "\"nodes\": 4, \"devices_per_node\": 8", "devices_per_node: a key of servers: expected it in \"server\""},
   {"\"devices\": 16", "\"devices\": 20", "fabric[0]: {…}: expected devices 20 to be a larger multiple of 8"},
   {"\"devices\": 16", "\"devices\": 8", "expected devices 8 to be a larger multiple of 8"},
   {"\"oversubscription\": 4", "\"oversubscription\": 0.5", "oversubscription: 0.5: expected a number from 1 to 1000"},

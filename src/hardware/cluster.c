@@ -110,7 +110,7 @@ static gboolean read_cluster(const PartSource *source, gpointer out, GError **er
   };
   ClusterText *text = out;
   const cJSON *fabric = json_get(source->object, "fabric");
-  return part_fields(source, fields, G_N_ELEMENTS(fields), text, NULL, error) &&
+  return server_refuse_keys(source, error) && part_fields(source, fields, G_N_ELEMENTS(fields), text, NULL, error) &&
          read_server(source, &text->server, error) &&
          network_read(source, text->server.network.nics > 0, &text->network, error) &&
          read_library(source, &text->library, error) &&
@@ -455,8 +455,8 @@ gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
     return devices == cluster->devices;
   }
   if (!part && !whole)
-    return input_error(error, "%d devices on %s: expected whole nodes of %d devices, or a part of one node", devices,
-                       cluster->name, node);
+    return input_error(error, "%d devices on %s: expected whole nodes of %d devices, or a part of one node; nodes of other sizes "
+                       "are for a file to say (hardware/README.md)", devices, cluster->name, node);
   if (devices > node && cluster->network_tier < 0 && devices > cluster->nodes * node)
     return input_error(error, "%d devices on %s: expected at most %d: it has no network", devices, cluster->name,
                        cluster->nodes * node);

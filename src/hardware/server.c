@@ -1,5 +1,6 @@
 #include "hardware/server.h"
 
+#include "base/error.h"
 #include "base/units.h"
 #include "hardware/plausible.h"
 
@@ -155,6 +156,19 @@ static const JsonField server_fields[] = {
   {"nvme_write_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_write_bytes_per_s), UP_TO(1e6), GB_PER_S},
   {"usd_per_device_hour", JSON_REAL, G_STRUCT_OFFSET(Server, usd_per_device_hour), UP_TO(1e6)},
 };
+
+gboolean server_refuse_keys(const PartSource *cluster, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(server_fields); i++) {
+    const char *key = server_fields[i].key;
+    if (g_str_equal(key, "name") || g_str_equal(key, "network") || !json_get(cluster->object, key))
+      continue;
+    g_autofree char *path = json_path(cluster->doc, cluster->object);
+    return input_error(error, "%s: %s%s%s: a key of servers: expected it in \"server\", as in \"server\": {\"like\": "
+                       "\"dgx-h100\", \"%s\": ...}", json_name(cluster->doc), path, *path ? "." : "", key, key);
+  }
+  return TRUE;
+}
 
 /* Another GPU costs something else. */
 static gboolean read_gpu(const PartSource *source, Server *server, GError **error)

@@ -39,6 +39,9 @@ void network_put_over(Network *network, const Network *over);
 void network_clear(Network *network);
 Link link_copy(const Link *link);
 
+/* Refuses a server's own key in the object of a cluster, and says where it goes. */
+gboolean server_refuse_keys(const PartSource *cluster, GError **error);
+
 void tier_clear(Tier *tier);
 void server_clear(Server *server);
 
