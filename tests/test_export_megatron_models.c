@@ -51,6 +51,9 @@ START_TEST(megatron_windows)
   has(&c, "megatron", "--kv-channels 64 --softmax-type learnable --window-size 127,0 "
                       "--window-attn-skip-freq '([1]*1+[0]*1)*12'");
   test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", " --quick-geglu --glu-linear-offset 1 --activation-func-clamp-value 7 --ffn-hidden-size 2880");
+  has(&c, "megatron", "--moe-grouped-gemm --no-bias-dropout-fusion --moe-permute-fusion");
+  has_not(&c, "megatron", "--swiglu");
   has(&c, "megatron", "# - attention: flash: Megatron-LM chooses ");
   has_not(&c, "megatron", "--attention-backend");
   c.plan.tp = 2;

@@ -125,7 +125,9 @@ static void add_feed_forward(const Model *m, GString *flags)
   const LayerSpec *dense = export_block(m, FALSE), *sparse = export_block(m, TRUE);
   const FeedForward *f = dense ? &dense->ffn : &sparse->ffn;
 
-  if (mlp_flags[f->kind])
+  if (f->clamped) /* as GPT-OSS's are: by quick GELU, the linear half plus one, 7 at most */
+    export_words(flags, "--quick-geglu --glu-linear-offset 1 --activation-func-clamp-value 7");
+  else if (mlp_flags[f->kind])
     export_words(flags, "%s", mlp_flags[f->kind]);
   if (f->kind == MLP_SWIGLU || f->width != (gint64)4 * m->hidden)
     export_words(flags, "--ffn-hidden-size %d", f->width);
@@ -144,6 +146,8 @@ static void add_experts(const Export *e, GString *flags)
                f->experts_per_token, f->width);
   if (e->layout.passes.formats.precision == DTYPE_BF16)
     export_words(flags, "--moe-grouped-gemm");
+  if (e->layout.passes.formats.precision == DTYPE_BF16 && f->bias) /* TEGroupedMLP refuses both */
+    export_words(flags, "--no-bias-dropout-fusion");
   if (e->layout.passes.framework->fused_permutation)
     export_words(flags, "--moe-permute-fusion");
   if (layers)
