@@ -80,6 +80,30 @@ START_TEST(torchtitan_repeats_keys)
 }
 END_TEST
 
+/* Ranks of a context exchange what the core is given: keys and values of all 16 heads, not of the 4 that they share. */
+START_TEST(repeated_keys_travel)
+{
+  Planned p;
+  double bytes[2];
+
+  start(&p, fixture_llama(2, 1024, 16, 4, 1024, 1024), "torchtitan");
+  p.plan.gpus = p.plan.cp = 2;
+  p.plan.dp = 1;
+  p.plan.attention = ATTENTION_FLASH;
+  p.plan.context = CONTEXT_GATHER;
+  for (int backward = FALSE; backward <= TRUE; backward++) {
+    const char *name = backward ? "sum key gradients" : "gather keys";
+    for (int i = 0; i < 2; i++) {
+      p.framework->repeats_keys = i;
+      bytes[i] = planned_op_bytes(&p, 1, name, backward);
+    }
+    ck_assert_double_gt(bytes[0], 0);
+    ck_assert_double_eq_tol(bytes[1] / bytes[0], 4, 1e-9);
+  }
+  planned_clear(&p);
+}
+END_TEST
+
 /* A fused kernel reads the scores that a causal mask leaves and writes all; without a mask it reads all. */
 START_TEST(causal_softmax_reads_a_triangle)
 {
@@ -117,5 +141,5 @@ START_TEST(tables_have_whole_gradients)
 }
 END_TEST
 
-TEST_MAIN("copies", transformer_engine_copies_views, megatron_joins_gradients, torchtitan_repeats_keys,
+TEST_MAIN("copies", transformer_engine_copies_views, megatron_joins_gradients, torchtitan_repeats_keys, repeated_keys_travel,
           causal_softmax_reads_a_triangle, tables_have_whole_gradients)

@@ -378,7 +378,7 @@ static void core_unfused(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, 2 * e * scores);
 }
 
-static void core_fused(Build *b)
+static void core_fused(Build *b, const CoreRows *rows)
 {
   const Attention *a = b->attention;
   double batch = b->passes->micro_batch * stretches(b), heads = local_heads(b), s = b->seq / stretches(b);
@@ -400,7 +400,7 @@ static void core_fused(Build *b)
   };
 
   if (b->passes->cp > 1) {
-    build_context_core(b, heads, b->bytes * b->tokens * (key_width(b) + value_width(b)));
+    build_context_core(b, heads, build_core_keys_bytes(b, rows));
   } else {
     g_array_append_val(b->work->forward, op);
     op.pass = PASS_INPUT;
@@ -418,7 +418,7 @@ static void core(Build *b)
 
   build_core_entry(b, &rows);
   if (rows.fused)
-    core_fused(b);
+    core_fused(b, &rows);
   else if (b->attention->sparse)
     core_of_blocks(b);
   else

@@ -6,12 +6,19 @@ static double own_bytes(const Build *b, const CoreRows *r)
   return 2 * b->bytes * b->tokens * (r->queries + r->keys + r->values);
 }
 
+double build_core_keys_bytes(const Build *b, const CoreRows *r)
+{
+  double own = r->keys + r->values, all = r->queries + r->context;
+
+  return b->bytes * b->tokens * (b->passes->framework->repeats_keys ? MAX(own, all) : own);
+}
+
 /* Kept as they are copied. */
 static void repeat_keys(Build *b, const CoreRows *r)
 {
-  double own = b->bytes * b->tokens * (r->keys + r->values), all = b->bytes * b->tokens * (r->queries + r->context);
+  double own = b->bytes * b->tokens * (r->keys + r->values), all = build_core_keys_bytes(b, r);
 
-  if (b->passes->framework->repeats_keys && all > own)
+  if (all > own)
     build_stream(b, &(Stream) { .name = "repeat keys", .forward_bytes = own + all, .forward_kernels = 2,
                                 .backward_bytes = own + all, .backward_kernels = 2, .saved = all - own });
 }

@@ -246,6 +246,9 @@ typedef struct {
 
 /* Copies before the core, and behind it. */
 void build_core_entry(Build *b, const CoreRows *r);
+
+/* Keys and values that the core reads, and ranks exchange: repeated where software does so before it. */
+double build_core_keys_bytes(const Build *b, const CoreRows *r);
 void build_core_exit(Build *b, const CoreRows *r);
 
 /* Parts of a block. */
