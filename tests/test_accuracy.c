@@ -54,12 +54,13 @@ START_TEST(publishers_count_alike)
   g_autoptr(GArray) own = ratios_new(60, 0.9, 1e-4, 1.0 / 60), high = ratios_new(3, 1.25, 0, 1.0 / 3);
   g_autoptr(GArray) all = ratios_new(1000, 1, 0, 1.0 / 250);
 
+  const double n_own = 4 / (1.0 / 60 + 1.0 / 3), n = 49 / (1.0 / 60 + 1.0 / 3 + 25.0 / 1000);
   g_array_append_vals(own, high->data, high->len);
-  ck_assert_double_eq_tol(accuracy_share(own, 1), 0.5 * 63 / 64, 1e-9);
+  ck_assert_double_eq_tol(accuracy_share(own, 1), 0.5 * n_own / (n_own + 1), 1e-9);
   ck_assert_double_eq(accuracy_margin_of(own), 0.2);
   g_autoptr(GArray) mixed = accuracy_mixed(own, all);
-  ck_assert_double_eq_tol(accuracy_share(mixed, 1), 6.0 / 7 * 1063 / 1064, 1e-9);
-  ck_assert_double_eq_tol(accuracy_share(mixed, 0.95), 1.0 / 7 * 1063 / 1064, 1e-9);
+  ck_assert_double_eq_tol(accuracy_share(mixed, 1), 6.0 / 7 * n / (n + 1), 1e-9);
+  ck_assert_double_eq_tol(accuracy_share(mixed, 0.95), 1.0 / 7 * n / (n + 1), 1e-9);
   ck_assert_double_eq(accuracy_margin_of(mixed), 0.2);
   for (guint i = 60; i < own->len; i++)
     g_array_index(own, RatioWeight, i).weight /= 2;

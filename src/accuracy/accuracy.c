@@ -42,6 +42,16 @@ static double sum_of_weights(const GArray *ratios)
   return sum;
 }
 
+/* Runs of one weight that say as much (Kish 1965). */
+static double equal_runs(const GArray *ratios)
+{
+  double sum = sum_of_weights(ratios), squares = 0;
+
+  for (guint i = 0; i < ratios->len; i++)
+    squares += pow(g_array_index(ratios, RatioWeight, i).weight, 2);
+  return sum * sum / squares;
+}
+
 static int by_ratio(gconstpointer a, gconstpointer b)
 {
   double x = ((const RatioWeight *)a)->ratio, y = ((const RatioWeight *)b)->ratio;
@@ -65,16 +75,16 @@ GArray *accuracy_mixed(const GArray *own, const GArray *all)
 
 double accuracy_share(const GArray *ratios, double ratio)
 {
-  double within = 0;
+  double within = 0, n = equal_runs(ratios);
 
   for (guint i = 0; i < ratios->len && g_array_index(ratios, RatioWeight, i).ratio <= ratio; i++)
     within += g_array_index(ratios, RatioWeight, i).weight;
-  return within / sum_of_weights(ratios) * ratios->len / (ratios->len + 1);
+  return within / sum_of_weights(ratios) * n / (n + 1);
 }
 
 double accuracy_margin_of(const GArray *ratios)
 {
-  double sum = sum_of_weights(ratios) * (ratios->len + 1) / ratios->len, within = 0, ratio = 0;
+  double n = equal_runs(ratios), sum = sum_of_weights(ratios) * (n + 1) / n, within = 0, ratio = 0;
 
   for (guint i = 0; i < ratios->len && within < (1 - ACCURACY_EXCEEDING) * sum * (1 - 1e-9); i++) {
     ratio = g_array_index(ratios, RatioWeight, i).ratio;

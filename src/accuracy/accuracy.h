@@ -55,7 +55,8 @@ typedef struct {
 /* Ratios of an engine and of all software (RatioWeight), as they count for a plan of the engine; ratios rise. */
 GArray *accuracy_mixed(const GArray *own, const GArray *all);
 
-/* The share of rising ratios, by weight, that are at most `ratio`; of n as many as n + 1 would have. */
+/* The share of rising ratios, by weight, that are at most `ratio`, of one run more than there are: than equal ones that
+ * say as much. */
 double accuracy_share(const GArray *ratios, double ratio);
 
 /* The margin for such ratios, rounded up to a thousandth. */
