@@ -153,14 +153,15 @@ START_TEST(waits_for_the_host)
 }
 END_TEST
 
-/* Transformer Engine's frameworks have it, those without do not. */
+/* Those whose 8-bit formats are Transformer Engine's have it, those without such formats do not. */
 START_TEST(frameworks)
 {
   static const struct {
     const char *name;
     gboolean reduces;
   } cases[] = { { "megatron-core", TRUE }, { "nemo-2026-08", TRUE }, { "megatron-2023", TRUE }, { "fsdp", TRUE },
-                { "torchtitan", FALSE }, { "maxtext-2026", FALSE }, { "deepspeed", FALSE } };
+                { "torchtitan", FALSE }, { "maxtext-2026", FALSE }, { "deepspeed", FALSE }, { "tdp-run", FALSE },
+                { "nanotron-2025", FALSE }, { "nemo-2022", FALSE }, { "galvatron", FALSE } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     Framework *f = fixture_framework(cases[i].name);
