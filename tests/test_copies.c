@@ -62,6 +62,25 @@ START_TEST(megatron_joins_gradients)
 }
 END_TEST
 
+/* Queries of cross attention are a projection of their own, so that keys and values alone are split; both have biases. */
+START_TEST(cross_attention_splits_the_memory)
+{
+  Model *model = fixture_known_model("t5-base");
+  Planned p;
+
+  for (int s = 0; s < model->n_specs; s++)
+    model->specs[s].attention.qkv_bias = model->specs[s].cross.qkv_bias = TRUE;
+  start(&p, model, "megatron-2021");
+  int decoder = p.model->n_layers - 2, encoder = 1;
+  double each = 2.0 * model->seq * 768;
+  ck_assert_double_eq_tol(planned_op_bytes(&p, encoder, "join qkv gradients", TRUE), 2 * 3 * each, 1);
+  ck_assert_double_eq_tol(planned_op_bytes(&p, decoder, "join qkv gradients", TRUE), 2 * (3 + 2) * each, 1);
+  ck_assert_double_eq_tol(planned_op_bytes(&p, encoder, "bias", FALSE), 2 * 3 * each, 1);
+  ck_assert_double_eq_tol(planned_op_bytes(&p, decoder, "bias", FALSE), 2 * (3 + 3) * each, 1);
+  planned_clear(&p);
+}
+END_TEST
+
 /* torchtitan until January 2026; what is copied is kept. */
 START_TEST(torchtitan_repeats_keys)
 {
@@ -141,5 +160,6 @@ START_TEST(tables_have_whole_gradients)
 }
 END_TEST
 
-TEST_MAIN("copies", transformer_engine_copies_views, megatron_joins_gradients, torchtitan_repeats_keys, repeated_keys_travel,
+TEST_MAIN("copies", transformer_engine_copies_views, megatron_joins_gradients,
+          cross_attention_splits_the_memory, torchtitan_repeats_keys, repeated_keys_travel,
           causal_softmax_reads_a_triangle, tables_have_whole_gradients)

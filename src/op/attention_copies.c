@@ -23,11 +23,15 @@ static void repeat_keys(Build *b, const CoreRows *r)
                                 .backward_bytes = own + all, .backward_kernels = 2, .saved = all - own });
 }
 
-/* Parts that the core takes in place, and whose gradients come one by one; of cross attention they were never one. */
+/* Parts that the core takes in place, and whose gradients come one by one; queries of cross attention are a tensor of
+ * their own. */
 static void join_gradients(Build *b, const CoreRows *r)
 {
-  if (b->passes->framework->qkv_joined && b->attention == &b->spec->attention)
-    build_stream(b, &(Stream) { .name = "join qkv gradients", .backward_bytes = own_bytes(b, r), .backward_kernels = 1 });
+  double memory = 2 * b->bytes * b->tokens / b->seq * b->keys * (r->keys + r->values);
+
+  if (b->passes->framework->qkv_joined)
+    build_stream(b, &(Stream) { .name = "join qkv gradients", .backward_kernels = 1,
+                                .backward_bytes = b->attention == &b->spec->attention ? own_bytes(b, r) : memory });
 }
 
 /* Queries that share keys lie in groups, and values beside keys that were turned have strides of their own: Transformer

@@ -321,6 +321,11 @@ static void narrow_norm(Build *b, const Linear *l)
     norm->memory.bytes -= b->rows * l->in;
 }
 
+static gboolean into_core(AdapterMatrix matrix)
+{
+  return matrix == MATRIX_QKV || matrix == MATRIX_CROSS_Q || matrix == MATRIX_CROSS_KV;
+}
+
 /* Without sequence parallelism the sums are all-reduces; with it, the norms'
  * rows are gathered before a column-parallel product and scattered after a
  * row-parallel one (Korthikanti et al. 2022, section 4.2). */
@@ -342,8 +347,7 @@ static void linear_forward(Build *b, const Linear *l)
     cast_forward(b, l);
   op.saved_bytes = linear_saved(b, l) + linear_saved_weights(b, l);
   add_forward(b, op);
-  if (l->bias && (b->passes->framework->separate_bias ||
-                  (l->matrix == MATRIX_QKV && b->passes->framework->qkv_bias_apart)))
+  if (l->bias && (b->passes->framework->separate_bias || (into_core(l->matrix) && b->passes->framework->qkv_bias_apart)))
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce) {
     copy_rows_forward(b, build_activation_bytes(b));
