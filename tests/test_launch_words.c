@@ -157,6 +157,17 @@ START_TEST(exchanges)
     { FLEX "--moe-router-topk-limited-devices 2", "\"expert_groups\": 4,\n  \"groups_per_token\": 2", NULL, NULL },
     { FLEX "--moe-router-num-groups 1 --moe-router-group-topk 1", NULL, NULL, "expert_groups" },
     { FLEX "--moe-router-num-groups 4 --moe-router-group-topk 4", NULL, NULL, "expert_groups" },
+    { EXPERTS "--quick-geglu --activation-func-clamp-value 7 --glu-linear-offset 1 --softmax-type learnable",
+      "\"router_bias\": true,\n  \"clamped\": true,\n  \"sinks\": true", NULL, NULL },
+    { EXPERTS "--quick-geglu --activation-func-clamp-value 0", NULL, NULL, "clamped" },
+    { EXPERTS "--swiglu --activation-func-clamp-value 7", NULL, NULL, "clamped" },
+    { "--quick-geglu --activation-func-clamp-value 7", NULL, NULL, "clamped" },
+    { EXPERTS "--softmax-type off-by-one", NULL, NULL, "sinks" },
+    { EXPERTS "--disable-bias-linear --moe-router-score-function sigmoid --moe-router-enable-expert-bias "
+      "--moe-shared-expert-intermediate-size 64 --moe-shared-expert-gate",
+      "\"shared_ffn_hidden\": 64,\n  \"router_correction\": true,\n  \"shared_gate\": true", NULL, "router_bias" },
+    { EXPERTS "--moe-router-score-function sigmoid --moe-shared-expert-gate", NULL, NULL, "shared_gate" },
+    { EXPERTS "--deepspeed", NULL, NULL, "router_bias" },
   };
   static const char *const bad[][2] = {
     { FLEX "--moe-flex-dispatcher-backend uccl", "x.sh: --moe-flex-dispatcher-backend: uccl: expected deepep, hybridep or "
@@ -286,6 +297,11 @@ START_TEST(groups_of_arguments)
     { "--data-cache-path x", FALSE },         { "--muon-no-split-qkv", TRUE },
     { "--muon-momentum 0.9", FALSE },         { "--moe-ncclep-zero-copy", TRUE },
     { "--use-persistent-ckpt-worker", FALSE }, { "--rerun-mode disabled", FALSE },
+    { EXPERTS "--quick-geglu --activation-func-clamp-value 7 --glu-linear-offset 1", FALSE },
+    { EXPERTS "--swiglu --activation-func-clamp-value 7", TRUE }, { EXPERTS "--quick-geglu --glu-linear-offset 1", TRUE },
+    { "--quick-geglu --activation-func-clamp-value 7", TRUE }, { "--softmax-type learnable", FALSE },
+    { "--softmax-type vanilla", FALSE }, { EXPERTS "--moe-router-score-function sigmoid", TRUE },
+    { EXPERTS "--moe-shared-expert-gate", TRUE },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {

@@ -290,6 +290,26 @@ START_TEST(native_experts)
 }
 END_TEST
 
+START_TEST(native_parts_of_experts)
+{
+#define SPARSE NATIVE(",\"mlp\":\"swiglu\",\"experts\":8,\"experts_per_token\":2,\"shared_ffn_hidden\":48%s")
+  static const struct { const char *more; gint64 params; } rows[] = {
+    {"", 0}, {",\"clamped\":true", 0}, {",\"router_bias\":true", 2 * 8}, {",\"router_correction\":true", 2 * 8},
+    {",\"shared_gate\":true", 2 * 64}, {",\"sinks\":true", 2 * 4}, {",\"sinks\":false", 0},
+  };
+  gint64 bare = 0;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf(SPARSE, rows[i].more);
+    g_autoptr(Model) m = parsed(text);
+    bare = i ? bare : m->params;
+    ck_assert_int_eq(m->params, bare + rows[i].params);
+    ck_assert_int_eq(block(m, 0)->ffn.clamped, i == 1);
+    check_sums(m);
+  }
+}
+END_TEST
+
 /* The native form says the same as a config of the family. */
 START_TEST(native_mla)
 {
@@ -352,6 +372,16 @@ START_TEST(native_refusals)
      "f: experts_per_token: 9: expected an integer from 1 to experts (8)"},
     {NATIVE(",\"experts\":8,\"experts_per_token\":2,\"first_dense_layers\":3"),
      "f: first_dense_layers: 3: expected at most layers (2)"},
+    {NATIVE(",\"clamped\":true"), "f: clamped: true: expected this key only beside experts"},
+    {NATIVE(",\"experts\":8,\"experts_per_token\":2,\"clamped\":true"),
+     "f: clamped: true: expected false without mlp \"swiglu\""},
+    {NATIVE(",\"router_bias\":true"), "f: router_bias: true: expected this key only beside experts"},
+    {NATIVE(",\"router_correction\":true"), "f: router_correction: true: expected this key only beside experts"},
+    {NATIVE(",\"experts\":8,\"experts_per_token\":2,\"shared_gate\":true"),
+     "f: shared_gate: true: expected this key only beside shared_ffn_hidden"},
+    {"{\"layers\":2,\"hidden\":64,\"vocab\":100,\"seq\":32,\"linear_attention\":\"mamba2\",\"layer_pattern\":\"MM\","
+     "\"linear_heads\":4,\"linear_head_dim\":16,\"linear_state\":16,\"sinks\":true}",
+     "f: sinks: true: expected this key only beside heads"},
     {NATIVE(",\"experts_per_token\":2"),
      "f: experts_per_token: 2: expected this key only beside experts"},
     {NATIVE(",\"moe_every\":2"), "f: moe_every: 2: expected this key only beside experts"},
@@ -504,5 +534,5 @@ START_TEST(mutations)
 END_TEST
 
 TEST_MAIN("model", gpt3, known_totals, megatron_totals, every_model_file, defaults, gated_width,
-          native_switches, native_experts, native_mla, native_refusals, too_many_parameters,
+          native_switches, native_experts, native_parts_of_experts, native_mla, native_refusals, too_many_parameters,
           flops_gpt, flops_window, flops_experts, flops_streams, files, mutations)

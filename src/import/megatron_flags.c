@@ -62,7 +62,7 @@ static const Group groups[] = {
       "moe_use_legacy_grouped_gemm", "use_fused_*", "fp16_lm_cross_entropy", "fp32_residual_connection", "fused_*",
       "disable_bf16_reduced*", "apply_residual_connection_post_layernorm", "moe_router_padding_for_*",
       "moe_apply_probs_on_input", "mla_down_proj_fusion", "fp8_amax_*", "fp8_interval", "fp8_margin", "no_fp8_wgrad",
-      "rope_type", "softmax_type",
+      "rope_type",
       "accumulate_allreduce_grads_in_fp32", "make_vocab_size_divisible_by", "glu_linear_offset",
       "activation_func_clamp_value", "enable_gpt_oss", "openai_gelu", "onnx_safe",
       "use_mcore_models", "use_legacy_models", "transformer_impl", "batch_p2p*",

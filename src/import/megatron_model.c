@@ -167,6 +167,16 @@ static void put_latent(Reading *r, JsonWriter *w)
   put_indexer(r, w);
 }
 
+static void put_sinks(Reading *r, JsonWriter *w)
+{
+  const char *kind = reading_text(r, "softmax_type");
+
+  if (g_str_equal(kind, "learnable"))
+    json_put_bool(w, "sinks", TRUE);
+  else if (*kind && !g_str_equal(kind, "vanilla"))
+    launch_assume(&r->to, "--softmax-type %s: taken as vanilla", kind);
+}
+
 static void put_attention(Reading *r, JsonWriter *w)
 {
   gboolean latent = reading_flag(r, "multi_latent_attention"), grouped = reading_flag(r, "group_query_attention");
@@ -186,6 +196,7 @@ static void put_attention(Reading *r, JsonWriter *w)
   }
   if (reading_flag(r, "attention_output_gate"))
     json_put_bool(w, "attention_gate", TRUE);
+  put_sinks(r, w);
   if (!*window)
     return;
   int every = *skip ? pattern_every(skip, megatron_layers(r)) : 0;
@@ -234,8 +245,43 @@ static void put_groups(Reading *r, JsonWriter *w)
   }
 }
 
+/* A switch of a command line, or what a log calls its contrary. */
+static gboolean says_no(Reading *r, const char *no, const char *yes)
+{
+  gboolean off = reading_flag(r, no), on = reading_flag(r, yes);
+  return off || (r->from->listed && !on);
+}
+
+static gboolean has_biases(Reading *r)
+{
+  return !says_no(r, "disable_bias_linear", "add_bias_linear");
+}
+
+/* What is small beside experts: a router has a bias where linear layers have one (TopKRouter), but for
+ * Megatron-DeepSpeed's. */
+static void put_router(Reading *r, JsonWriter *w, gboolean shared)
+{
+  if (has_biases(r) && !reading_deepspeed(r))
+    json_put_bool(w, "router_bias", TRUE);
+  if (reading_flag(r, "moe_router_enable_expert_bias")) {
+    reading_text(r, "moe_router_score_function"); /* refused but as sigmoid */
+    json_put_bool(w, "router_correction", TRUE);
+  }
+  if (shared && reading_flag(r, "moe_shared_expert_gate"))
+    json_put_bool(w, "shared_gate", TRUE);
+}
+
+/* GPT-OSS's activation. */
+static void put_clamp(Reading *r, JsonWriter *w)
+{
+  if (!reading_flag(r, "quick_geglu") || reading_real(r, "activation_func_clamp_value", 0) <= 0)
+    return;
+  reading_real(r, "glu_linear_offset", 0);
+  json_put_bool(w, "clamped", TRUE);
+}
+
 /* Megatron-DeepSpeed has experts in every other layer where nothing says how often, and sends a token to one. */
-static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
+static void put_experts(Reading *r, JsonWriter *w, int width)
 {
   gboolean deepspeed = reading_deepspeed(r);
   int experts = reading_int(r, "num_experts", 0), each = reading_int(r, "moe_ffn_hidden_size", 0);
@@ -249,7 +295,6 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   gboolean listed = *freq && !g_str_equal(freq, "1") && !g_str_equal(freq, "-1");
   int dense = listed ? pattern_first_dense(freq, layers) : none ? 0 : reading_int(r, "first_k_dense_replace", 0);
 
-  (void)gated;
   if (experts < 2)
     return;
   json_put_int(w, "experts", experts);
@@ -258,6 +303,8 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   json_put_int(w, "expert_ffn_hidden", each ? each : width);
   put_positive(w, "expert_latent", reading_int(r, "moe_latent_size", 0), TRUE);
   put_positive(w, "shared_ffn_hidden", shared, TRUE);
+  put_router(r, w, shared > 0);
+  put_clamp(r, w);
   put_positive(w, "router_aux_loss_coef", loss, FALSE);
   if (interval > 1)
     json_put_int(w, "moe_every", interval);
@@ -278,23 +325,15 @@ static void put_feed_forward(Reading *r, JsonWriter *w)
     width = default_width(hidden, gated);
   json_put_string(w, "mlp", gated ? "swiglu" : reading_flag(r, "squared_relu") ? "relu2" : "gelu");
   json_put_int(w, "ffn_hidden", width);
-  put_experts(r, w, width, gated);
-}
-
-/* A switch of a command line, or what a log calls its contrary. */
-static gboolean says_no(Reading *r, const char *no, const char *yes)
-{
-  gboolean off = reading_flag(r, no), on = reading_flag(r, yes);
-  return off || (r->from->listed && !on);
+  put_experts(r, w, width);
 }
 
 static void put_rest(Reading *r, JsonWriter *w)
 {
   const char *norm = reading_text(r, "normalization");
   double epsilon = reading_real(r, "norm_epsilon", reading_real(r, "layernorm_epsilon", 1e-5));
-  gboolean bias = !says_no(r, "disable_bias_linear", "add_bias_linear");
   gboolean rms = g_str_equal(norm, "RMSNorm") || g_str_equal(norm, "rmsnorm");
-  gboolean query = reading_flag(r, "add_qkv_bias");
+  gboolean bias = has_biases(r), query = reading_flag(r, "add_qkv_bias");
 
   json_put_string(w, "norm", rms ? "rmsnorm" : "layernorm");
   json_put_real(w, "norm_epsilon", epsilon);

@@ -62,6 +62,7 @@ static const JsonField fields[] = {
   RECIPE_BOOL("linear_step_norms", step_norms),
   RECIPE_BOOL("attention_gate", attention_gate),
   RECIPE_BOOL("head_gate", gate_of_head),
+  RECIPE_BOOL("sinks", sinks),
   RECIPE_BOOL("causal", causal),
   ENUM("norm_position", post_norm, norm_position_names),
   RECIPE_INT("type_vocab_size", token_types, 1, MAX_SEQ),
@@ -77,6 +78,10 @@ static const JsonField fields[] = {
   RECIPE_INT("expert_ffn_hidden", expert_ffn, 1, MAX_FFN),
   RECIPE_INT("expert_latent", latent, 1, MAX_HIDDEN),
   RECIPE_INT("shared_ffn_hidden", shared_ffn, 1, MAX_FFN),
+  RECIPE_BOOL("shared_gate", shared_gate),
+  RECIPE_BOOL("router_bias", router_bias),
+  RECIPE_BOOL("router_correction", router_correction),
+  RECIPE_BOOL("clamped", clamped),
   RECIPE_INT("first_dense_layers", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("moe_every", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("mtp_num_layers", mtp, 0, 16),
@@ -101,6 +106,11 @@ static const struct {
   {offsetof(Recipe, groups), offsetof(Recipe, experts), TRUE},
   {offsetof(Recipe, groups_per_token), offsetof(Recipe, groups), TRUE},
   {offsetof(Recipe, shared_ffn), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, shared_gate), offsetof(Recipe, shared_ffn), TRUE},
+  {offsetof(Recipe, router_bias), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, router_correction), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, clamped), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, sinks), offsetof(Recipe, heads), TRUE},
   {offsetof(Recipe, latent), offsetof(Recipe, experts), TRUE},
   {offsetof(Recipe, first_dense), offsetof(Recipe, experts), TRUE},
   {offsetof(Recipe, sparse_step), offsetof(Recipe, experts), TRUE},
@@ -158,6 +168,12 @@ static gboolean check_kind(const RecipeSource *source, const Recipe *r, GError *
       return source_error(source, kind_rules[i].offset, error, "no such key beside linear_attention \"%s\"",
                           linear_names[r->linear]);
   return TRUE;
+}
+
+static gboolean check_clamp(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  return !r->clamped || r->mlp == MLP_SWIGLU ||
+         source_error(source, offsetof(Recipe, clamped), error, "false without mlp \"swiglu\"");
 }
 
 static gboolean check_rules(const RecipeSource *source, GError **error)
@@ -266,7 +282,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   if (!json_read(doc, source->object, fields, G_N_ELEMENTS(fields), r, error))
     return FALSE;
   if (!read_dropout(doc, r, error) || !check_rules(source, error) ||
-      !check_kind(source, r, error) || !read_rope_scaling(doc, r, error) || !read_parts(source, r, error) ||
+      !check_kind(source, r, error) || !check_clamp(source, r, error) || !read_rope_scaling(doc, r, error) || !read_parts(source, r, error) ||
       !check_order(source, r, error))
     return FALSE;
   fill_defaults(r, doc);
