@@ -11,7 +11,7 @@ BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 
 cp -R hardware models plans accuracy "$work"
 jobs=hardware/data/fits.csv
-{ grep '^matmul,' $jobs | tests/sample 5; grep -v '^matmul,' $jobs; } >"$work/sample"
+{ grep '^matmul,' $jobs | tests/sample 5 hardware/data/* hardware/kernels/* hardware/gpus/*; grep -v '^matmul,' $jobs; } >"$work/sample"
 grep -xFf "$work/sample" $jobs >"$work/$jobs"
 if ! TDP_DATA=$work "$BUILD/tdp-fit" >"$work/out" 2>"$work/err"; then
   echo "not ok fits: tdp-fit failed"

@@ -46,7 +46,7 @@ awk '
       }
   }' $(cat "$work/short" "$work/long") >"$work/taken"
 if [ "${STRIDE:-4}" = 1 ]; then cat "$work/long" "$work/longest" >>"$work/taken"; fi
-grep -vxFf "$work/taken" "$work/short" | tests/sample 4 >"$work/more"
+grep -vxFf "$work/taken" "$work/short" | tests/sample 4 tests/golden/*.cmd >"$work/more"
 # shellcheck disable=SC2046
 set -- $(sort -u "$work/refusals" "$work/taken" "$work/more" | sed 's|.*/||; s|\.cmd$||')
 if log=$(GOLDEN_TIMEOUT=280 BUILD=$sanitized PATH=$sanitized:$PATH tests/golden.sh "$@"); then
