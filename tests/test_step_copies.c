@@ -1,0 +1,216 @@
+/* Copies of gradients at the step, and gradients of tables beside the passes. */
+#include "main.h"
+#include "search/bound.h"
+#include "sim/simulate.h"
+#include "stated.h"
+
+/* Bytes a parameter at the step, whole + shared / d: Megatron Core's own table (docs, dist_optimizer.md); DeepSpeed's
+ * 24 and what its ZeRO flattens and copies beside 4 + 12/d, 2 + 14/d and 16/d, of ZeRO-1 where other ranks' gradients are
+ * gone by then; fp32 gradients of Megatron, FSDP and of those who step on them need no copy, none lies on the host, and
+ * what the allocator keeps of ZeRO's step of 2021 is op_step_bytes'. */
+static const struct {
+  const char *framework;
+  DType precision;
+  int zero;
+  double whole, shared;
+} stepped[] = {
+  { "megatron-core", DTYPE_FP16, 0, 20, 0 },       { "megatron-core", DTYPE_FP16, 1, 4, 16 },
+  { "megatron-core", DTYPE_BF16, 0, 18, 0 },       { "megatron-core", DTYPE_BF16, 1, 6, 12 },
+  { "megatron-core", DTYPE_FP32, 0, 16, 0 },       { "megatron-core", DTYPE_FP32, 1, 8, 8 },
+  { "nemo-2025-02", DTYPE_BF16, 0, 20, 0 },        { "nemo-2025-02", DTYPE_BF16, 1, 4, 16 },
+  { "megatron-core", DTYPE_FP16, 2, 2, 18 },       { "megatron-core", DTYPE_FP16, 3, 0, 20 },
+  { "megatron-2020", DTYPE_FP16, 0, 20, 0 },       { "megatron-2022", DTYPE_FP16, 0, 20, 0 },
+  { "deepspeed", DTYPE_FP16, 0, 24, 0 },           { "deepspeed", DTYPE_BF16, 0, 24, 0 },
+  { "deepspeed", DTYPE_FP16, 1, 2, 20 },           { "deepspeed", DTYPE_BF16, 1, 2, 20 },
+  { "deepspeed", DTYPE_FP16, 2, 2, 20 },           { "deepspeed", DTYPE_FP16, 3, 0, 22 },
+  { "deepspeed", DTYPE_FP32, 0, 16, 0 },           { "deepspeed", DTYPE_FP32, 2, 4, 16 },
+  { "gpt-neox-2023", DTYPE_FP16, 1, 2, 20 },       { "megatron-deepspeed-2021", DTYPE_FP16, 0, 24, 0 },
+  { "megatron-deepspeed-2021", DTYPE_FP16, 1, 4, 12 }, { "megatron-deepspeed-2022", DTYPE_BF16, 1, 8, 12 },
+  { "fsdp", DTYPE_BF16, 2, 2, 16 },
+  { "nanotron-2025", DTYPE_FP16, 0, 16, 0 },       { "tdp-run", DTYPE_FP16, 1, 4, 12 },
+};
+
+START_TEST(gradients_of_the_step)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework(stepped[_i].framework);
+  Plan plan = plan_default(model, framework);
+  double params[2] = { 1e9, 0 };
+
+  plan.precision = stepped[_i].precision;
+  plan.zero = stepped[_i].zero;
+  framework->bucket_copies = 0;
+  for (plan.dp = 1; plan.dp <= 64; plan.dp *= 2) {
+    StateBytes held = op_states(STATES(&plan));
+    double states = held.weights + held.gradients + held.optimizer, step = stepped[_i].whole + stepped[_i].shared / plan.dp;
+    ck_assert_double_eq_tol(states + op_step_copies(LAYOUT(&plan)->states, params) / 1e9, MAX(states, step), 1e-9);
+  }
+  plan.dp = 8;
+  plan.offload.optimizer = STORE_CPU;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, params), 0);
+}
+END_TEST
+
+/* Buckets are free by the step of ZeRO-1 and 2; ZeRO-3 steps sub-groups of 1e9; experts that are apart are a group of
+ * their own, behind the others', but beside Megatron's; the precision-aware optimizer reads bf16 gradients. */
+START_TEST(groups_of_the_step)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) deepspeed = fixture_framework("deepspeed");
+  g_autoptr(Framework) nemo = fixture_framework("nemo-2025-02");
+  Plan plan = plan_default(model, deepspeed);
+  double one[2] = { 8e9, 0 }, two[2] = { 8e9, 6e9 };
+
+  plan.precision = DTYPE_BF16;
+  plan.dp = 4;
+  plan.zero = 2;
+  double buckets = op_bucket_bytes(STATES(&plan), 8e9);
+  ck_assert_double_eq(buckets, 2 * 5e8 * 2);
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, one), 6 * 2e9 - buckets);
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 6 * 2e9 - 2 * buckets);
+  plan.zero = 3;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, one), 6 * 1e9);
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 6 * 1e9);
+  plan.zero = 0;
+  plan.dp = 1;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 4 * (8e9 + 6e9 + 8e9));
+  plan.framework = nemo;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 4 * (8e9 + 6e9));
+  StateLayout apart[2] = { LAYOUT(&plan)->states[0], LAYOUT(&plan)->states[1] };
+  apart[1].optimizer_parts = 2;
+  ck_assert_double_eq(op_step_copies(apart, two), 4 * (8e9 + 3e9));
+  plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 0);
+}
+END_TEST
+
+/* With full recomputation nothing that passes hold is as large as the copies, which are then the peak, and the bound of
+ * memory has them; without it the peak is the passes', and it is as if there were none. */
+START_TEST(peak_of_the_step)
+{
+  Planned f;
+
+  stated_init(&f, "megatron-core", 2);
+  f.framework->placeholders = PLACEHOLDERS_NONE; /* buffers are those of passes alone */
+  f.plan.zero = _i;
+  f.plan.precision = DTYPE_FP16;
+  for (int all = 0; all < 2; all++) {
+    f.plan.recompute = all ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    f.plan.micro_batch = all ? 1 : 2;
+    f.framework->step_gradients = STEP_COPIED;
+    Metrics with = planned_run(&f);
+    PriceSums *sums = price_sums_new(f.model, LAYOUT(&f.plan), f.cluster);
+    BoundRanks ranks = bound_ranks(f.model, LAYOUT(&f.plan), sums);
+    double bound = bound_memory(LAYOUT(&f.plan), &ranks), copies = 4 * stated_params(&f) / (_i ? 2 : 1);
+    price_sums_free(sums);
+    f.framework->step_gradients = STEP_IN_PLACE;
+    Metrics without = planned_run(&f);
+    double lost = 1 + f.framework->fragmentation;
+    double dynamic = (without.memory[PART_ACTIVATIONS] + without.memory[PART_BUFFERS]) * lost;
+    ck_assert_int_eq(copies * lost > dynamic, all);
+    ck_assert_double_eq_tol(with.peak_memory_bytes - without.peak_memory_bytes, all ? copies * lost - dynamic : 0, 1);
+    ck_assert_double_eq(with.memory[PART_ACTIVATIONS], all ? 0 : without.memory[PART_ACTIVATIONS]);
+    ck_assert(!all || bound > without.peak_memory_bytes);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* A rank's copies that no block holds: what is reserved has them beside the passes, but no plan needs that. */
+static double taken(Planned *f, int rank)
+{
+  double bytes[PART_COUNT];
+
+  planned_run(f);
+  g_autoptr(Trace) trace = simulate(f->program);
+  TraceRow *row = &trace->rows[rank];
+  double step = row->taken_bytes, reserved = trace_row_reserved(trace, rank), peak = trace_row_peak(trace, rank, bytes);
+  double passes = peak - (bytes[PART_ACTIVATIONS] + bytes[PART_BUFFERS] - row->static_bytes[PART_BUFFERS]) *
+                           (1 + trace->fragmentation);
+  double most = 0;
+  for (guint i = 0; i < row->points->len; i++) { /* the step has no activations */
+    const MemoryPoint *p = &g_array_index(row->points, MemoryPoint, i);
+    most = p->activations > 0 ? MAX(most, p->activations + p->buffers) : most;
+  }
+  passes += most * (1 + trace->fragmentation);
+  ck_assert_double_eq_tol(reserved, MAX(peak, passes + step), 1);
+  return step;
+}
+
+/* Two stages of four blocks of width 1,024. Up and down have 4,096 x 1,024 weights, fp32 copies as large as what down
+ * keeps of 2,048 rows; the table has 1,000 x 1,024, a smaller copy. The head keeps fp32 probabilities and its inputs. */
+START_TEST(copies_find_blocks)
+{
+  Planned f;
+
+  planned_init(&f, fixture_model(8, 1024, 16, 1024, 1000), fixture_cluster("dgx", 2), "megatron-core");
+  planned_divide(&f, 1, 2, 1);
+  f.framework->placeholders = PLACEHOLDERS_NONE;
+  f.plan.precision = DTYPE_FP16;
+  f.plan.attention = ATTENTION_FLASH;
+  f.plan.zero = 0;
+  double blocks = 4 * (12 * 1024 + 13) * 1024.0;
+  for (int micro = 1; micro <= 2; micro++) {
+    f.plan.micro_batch = micro;
+    f.plan.global_batch = 2;
+    double first = taken(&f, 0), last = taken(&f, 1);
+    double head = price_of_layer(f.prices, f.model, 0, f.model->n_layers - 1)->saved_bytes;
+    ck_assert_double_eq_tol(first, micro == 1 ? 4 * blocks : 0, 1);
+    ck_assert_double_eq_tol(last, micro == 1 ? 4 * blocks - head : 0, 1);
+    ck_assert_double_gt(head, 0);
+  }
+  f.plan.micro_batch = 1;
+  f.plan.precision = DTYPE_BF16; /* gradients are fp32 */
+  ck_assert_double_eq(taken(&f, 0), 0);
+  f.plan.precision = DTYPE_FP16;
+  f.framework->step_gradients = STEP_FLATTENED;
+  ck_assert_double_eq(taken(&f, 0), 0);
+  planned_clear(&f);
+}
+END_TEST
+
+static double fullest(Planned *f, int rank)
+{
+  double most = 0;
+
+  planned_run(f);
+  g_autoptr(Trace) trace = simulate(f->program);
+  const GArray *points = trace->rows[rank].points;
+  for (guint i = 0; i < points->len; i++) {
+    const MemoryPoint *p = &g_array_index(points, MemoryPoint, i);
+    most = MAX(most, p->activations + p->buffers);
+  }
+  return most;
+}
+
+/* The first stage's gradient of its table comes when the micro-batch's activations are gone: two micro-batches later less
+ * is gone. Nobody else has one, nor software that reduces what autograd made. */
+START_TEST(tables_have_gradients)
+{
+  Planned f;
+  double table = 64000 * 1024 * 2.0, most[2][2];
+
+  planned_init(&f, fixture_model(4, 1024, 16, 256, 64000), fixture_cluster("dgx", 2), _i ? "fsdp" : "megatron-core");
+  f.plan.precision = DTYPE_BF16;
+  planned_divide(&f, 1, _i ? 1 : 2, _i ? 2 : 1);
+  for (int micro = 1; micro <= 2; micro++)
+    for (f.framework->table_gradients = FALSE; f.framework->table_gradients <= TRUE; f.framework->table_gradients++) {
+      f.plan.global_batch = micro * f.plan.dp;
+      most[micro - 1][f.framework->table_gradients] = fullest(&f, 0);
+      ck_assert(_i || f.framework->table_gradients || fullest(&f, 1) > 0);
+    }
+  if (_i) {
+    ck_assert_double_eq(most[0][0], most[0][1]);
+  } else {
+    double one = price_of_layer(f.prices, f.model, 0, 1)->saved_bytes * 2; /* of two blocks */
+    ck_assert_double_lt(most[1][0], table);
+    ck_assert_double_eq_tol(most[0][1], table, 1);
+    ck_assert_double_ge(most[1][1], table + one);
+    ck_assert_double_le(most[1][1], table + 1.1 * one); /* and the embedding's dropout */
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_LOOPS("step_copies", { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 },
+           { copies_find_blocks }, { tables_have_gradients, 2 })
