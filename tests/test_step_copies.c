@@ -137,6 +137,28 @@ static double taken(Planned *f, int rank)
   return step;
 }
 
+/* Where ranks divide the optimizer, of experts or of the rest, copies are pieces and find room. */
+START_TEST(pieces_find_room)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) nemo = fixture_framework("nemo-2025-02");
+  Plan plan = plan_default(model, nemo);
+  const double params[2] = { 8e9, 6e9 };
+
+  plan.precision = DTYPE_BF16;
+  plan.zero = 0;
+  StateLayout states[2] = { LAYOUT(&plan)->states[0], LAYOUT(&plan)->states[1] };
+  for (int divided = 0; divided < 4; divided++) { /* a bit a group */
+    double whole = (divided & 1 ? 0 : 8e9) + (divided & 2 ? 0 : 6e9);
+    for (int experts = 0; experts < 2; experts++)
+      states[experts].optimizer_parts = divided >> experts & 1 ? 2 : 1;
+    ck_assert_double_eq(op_step_taken(states, params, 0), 4 * whole);
+    ck_assert_double_eq(op_step_taken(states, params, 1e9), MAX(0, 4 * whole - 1e9));
+    ck_assert_double_eq(op_step_taken(states, params, 1e11), 0);
+  }
+}
+END_TEST
+
 /* Two stages of four blocks of width 1,024. Up and down have 4,096 x 1,024 weights, fp32 copies as large as what down
  * keeps of 2,048 rows; the table has 1,000 x 1,024, a smaller copy. The head keeps fp32 probabilities and its inputs. */
 START_TEST(copies_find_blocks)
@@ -160,6 +182,11 @@ START_TEST(copies_find_blocks)
     ck_assert_double_gt(head, 0);
   }
   f.plan.micro_batch = 1;
+  planned_divide(&f, 1, 2, 2);
+  ck_assert_double_eq_tol(taken(&f, 0), 4 * blocks, 1);
+  f.plan.zero = 1;
+  ck_assert_double_eq(taken(&f, 0), 0);
+  f.plan.zero = 0;
   f.plan.precision = DTYPE_BF16; /* gradients are fp32 */
   ck_assert_double_eq(taken(&f, 0), 0);
   f.plan.precision = DTYPE_FP16;
@@ -213,4 +240,4 @@ START_TEST(tables_have_gradients)
 END_TEST
 
 TEST_LOOPS("step_copies", { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 },
-           { copies_find_blocks }, { tables_have_gradients, 2 })
+           { pieces_find_room }, { copies_find_blocks }, { tables_have_gradients, 2 })

@@ -253,7 +253,8 @@ double op_step_copies(const StateLayout states[2], const double params[2]);
 /*
  * Of the copies that a step makes tensor by tensor, what the driver must give: those of so many parameters [experts],
  * each larger than any block that a layer's passes leave free, but for `left` bytes of larger blocks. The allocator
- * keeps them, so they stand beside all that passes hold, until memory runs out. Where ranks divide the optimizer, copies are pieces of buckets and find room.
+ * keeps them, so they stand beside all that passes hold, until memory runs out. Where ranks divide the optimizer, copies
+ * are pieces of buckets and find room; so it may be of the experts, or of all but these.
  */
 double op_step_taken(const StateLayout states[2], const double params[2], double left);
 

@@ -281,7 +281,11 @@ double op_step_copies(const StateLayout states[2], const double params[2])
 
 double op_step_taken(const StateLayout states[2], const double params[2], double left)
 {
-  if (states[0].framework->step_gradients != STEP_COPIED || states[0].optimizer_parts > 1)
+  double whole[2];
+
+  if (states[0].framework->step_gradients != STEP_COPIED)
     return 0;
-  return MAX(0, op_step_copies(states, params) - left);
+  for (int experts = 0; experts < 2; experts++)
+    whole[experts] = states[experts].optimizer_parts > 1 ? 0 : params[experts];
+  return MAX(0, op_step_copies(states, whole) - left);
 }
