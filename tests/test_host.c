@@ -103,7 +103,7 @@ static double pass_in_a_row(const GArray *ops, double operation_s, const Framewo
     for (guint i = 0; i < ops->len; i++) {
       const PassOp *op = &g_array_index(ops, PassOp, i);
       host_s = op->op.counted ? MAX(host_s, device_s) : host_s;
-      host_s += graph && op->op.captured ? 0 : op->share * op_operations(&op->op, framework) * operation_s;
+      host_s += graph && op->op.part & RECORDED_USUAL ? 0 : op->share * op_operations(&op->op, framework) * operation_s;
       device_s = MAX(device_s, host_s) + op->seconds;
     }
   }
@@ -337,16 +337,33 @@ START_TEST(rules_of_graphs)
 }
 END_TEST
 
-/* Parts that are recorded have no router where whole experts are made again: the host then issues it, in forwards and
- * backwards. */
+/* Operations of a block's pass that only routers' modules record. */
+static double routers_operations(const Planned *f, gboolean backward)
+{
+  const guint routers = 1u << RECORDED_MOE_ROUTER | 1u << RECORDED_MOE_PREPROCESS;
+  LayerWork work;
+  double sum = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
+  const GArray *ops = backward ? work.backward : work.forward;
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    sum += op->part & routers ? op_operations(op, f->framework) : 0;
+  }
+  layer_work_clear(&work);
+  return sum;
+}
+
+/* Parts that are recorded have no router where whole experts are made again: the host then issues it and the norm before
+ * it, in forwards and backwards. */
 START_TEST(routers_of_remade_experts_are_issued)
 {
-  static const double operations[] = { 20, 20 };
   Planned f;
 
   setup(&f);
   f.plan.recompute = RECOMPUTE_SELECTIVE;
-  for (int pass = PASS_FORWARD, i = 0; pass <= PASS_BACKWARD; pass += PASS_BACKWARD - PASS_FORWARD, i++) {
+  for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass += PASS_BACKWARD - PASS_FORWARD) {
+    double left_s = routers_operations(&f, pass == PASS_BACKWARD) * f.framework->operation_s;
     double spared[2];
     for (int again = 0; again < 2; again++) {
       f.plan.scope.modules = 1u << (again ? MODULE_MOE : MODULE_MOE_ACT);
@@ -355,10 +372,63 @@ START_TEST(routers_of_remade_experts_are_issued)
       f.plan.graph = GRAPH_PARTIAL;
       spared[again] = none.host_s - pass_of(&f, pass).host_s;
     }
-    ck_assert_double_gt(spared[0], spared[1] + operations[i] * f.framework->operation_s);
+    ck_assert_double_gt(left_s, 20 * f.framework->operation_s);
+    ck_assert_double_eq_tol(spared[0], spared[1] + left_s, 1e-9 * spared[0]);
     ck_assert_double_gt(spared[1], 0);
   }
   planned_clear(&f);
+}
+END_TEST
+
+/* Whether all ops of a name are recorded, in both passes; -1 where some are. */
+static int recorded_of(const Planned *f, const char *name)
+{
+  LayerWork work;
+  int ops = 0, recorded = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
+  const GArray *const passes[] = { work.forward, work.backward };
+  for (int p = 0; p < 2; p++)
+    for (guint o = 0; o < passes[p]->len; o++) {
+      const Op *op = &g_array_index(passes[p], Op, o);
+      ops += g_str_equal(op->name, name);
+      recorded += g_str_equal(op->name, name) && op_is_recorded(op, PASSES(&f->plan));
+    }
+  layer_work_clear(&work);
+  ck_assert_msg(ops >= 2, "no %s", name);
+  return recorded == ops ? 1 : recorded ? -1 : 0;
+}
+
+/* What making experts again leaves of what is recorded: all but routers where nobody names them, and experts that are
+ * named. */
+START_TEST(what_remade_experts_leave_recorded)
+{
+  static const char *const ops[] = { "qkv", "feed-forward norm", "router", "dispatch", "permute rows", "experts up", "combine" };
+  static const struct {
+    guint named;
+    RecomputeModule again;
+    int recorded[G_N_ELEMENTS(ops)];
+  } cases[] = {
+    { 0, MODULE_MOE_ACT, { 1, 1, 1, 1, 1, 0, 0 } },
+    { 0, MODULE_MOE, { 1, 0, 0, 0, 0, 0, 0 } },
+    { 1u << RECORDED_ATTN | 1u << RECORDED_MOE, MODULE_MOE, { 1, 1, 1, 1, 1, 1, 1 } },
+    { 1u << RECORDED_MOE, MODULE_MOE, { 0, 1, 1, 1, 1, 1, 1 } },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    setup(&f);
+    f.plan.expert_capacity = 1;
+    f.plan.expert_padded = TRUE;
+    f.plan.graph = GRAPH_PARTIAL;
+    f.plan.graph_modules = cases[i].named;
+    f.plan.recompute = RECOMPUTE_SELECTIVE;
+    f.plan.scope.modules = 1u << cases[i].again;
+    planned_accept(&f);
+    for (gsize o = 0; o < G_N_ELEMENTS(ops); o++)
+      ck_assert_msg(recorded_of(&f, ops[o]) == cases[i].recorded[o], "%s of %zu", ops[o], i);
+    planned_clear(&f);
+  }
 }
 END_TEST
 
@@ -382,10 +452,10 @@ START_TEST(shared_experts_are_recorded)
         const Op *op = &g_array_index(passes[p], Op, o);
         shared += g_str_has_prefix(op->name, "shared ");
         routed += g_str_has_prefix(op->name, "experts ");
-        ck_assert(!g_str_has_prefix(op->name, "shared ") || op->captured == !beside);
-        ck_assert(!g_str_has_prefix(op->name, "experts ") || !op->captured);
+        ck_assert(!g_str_has_prefix(op->name, "shared ") || op_is_recorded(op, PASSES(&f.plan)) == !beside);
+        ck_assert(!g_str_has_prefix(op->name, "experts ") || !op_is_recorded(op, PASSES(&f.plan)));
       }
-    ck_assert(!g_array_index(work.forward, Op, work.forward->len - 1).captured);
+    ck_assert(!op_is_recorded(&g_array_index(work.forward, Op, work.forward->len - 1), PASSES(&f.plan)));
     ck_assert_int_eq(shared, 6);
     ck_assert_int_eq(routed, 6);
     layer_work_clear(&work);
@@ -544,5 +614,6 @@ END_TEST
 
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
           the_host_waits_for_counts, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
+          what_remade_experts_leave_recorded,
           shared_experts_are_recorded, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
           rules_of_exchanges, attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)

@@ -27,7 +27,7 @@ static double replay_of(const Planned *f, int layer, double bytes[2], double ker
       bytes[p] += op->memory.bytes;
       kernels[p] += op->memory.kernels;
       operations[p] += op_operations(op, f->framework);
-      ck_assert(!op->captured);
+      ck_assert_uint_eq(op->part, 0);
     }
   }
   layer_work_clear(&work);
@@ -194,10 +194,10 @@ START_TEST(modules_record_their_ops)
           gboolean sorts = g_str_equal(op->name, "sort choices");
           for (gsize i = 0; i < G_N_ELEMENTS(ops); i++)
             if (g_str_equal(op->name, ops[i].op) && ops[i].dense == (layer == 1)) {
-              ck_assert_msg(op->captured == ((ops[i].modules & sets[s]) != 0), "%s of set %zu", op->name, s);
+              ck_assert_msg(op_is_recorded(op, PASSES(&f.plan)) == ((ops[i].modules & sets[s]) != 0), "%s of set %zu", op->name, s);
               met |= 1u << i;
             }
-          ck_assert(!sorts || (sets[s] == ROUTER && !op->captured));
+          ck_assert(!sorts || (sets[s] == ROUTER && !op_is_recorded(op, PASSES(&f.plan))));
           operations[s] += sorts || g_str_equal(op->name, "dispatch") ? op_operations(op, f.framework) : 0;
           bytes[s] += sorts || g_str_equal(op->name, "dispatch") ? op->memory.bytes : 0;
         }

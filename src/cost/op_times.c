@@ -32,7 +32,8 @@ static void fill_key(Key *key, const Op *op, const PassLayout *passes, const Clu
   key->op = *op;
   key->op.name = NULL;
   key->op.redone = key->op.dropped = 0;
-  key->op.async = key->op.overlaps = key->op.joins = key->op.captured = key->op.counted = FALSE;
+  key->op.async = key->op.overlaps = key->op.joins = key->op.counted = FALSE;
+  key->op.part = 0;
   key->op.flops = key->op.saved_bytes = key->op.spare = 0;
 }
 

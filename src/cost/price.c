@@ -150,15 +150,6 @@ typedef struct {
   const Cluster *cluster;
 } Lanes;
 
-/* Whether the host launches an op with others as one graph. The router is left out of the recorded parts of layers
- * whose experts are made again (Megatron Core's transformer_config.py), where nobody names it. */
-static gboolean is_recorded(const Op *op, const PassLayout *passes)
-{
-  gboolean again = op->redone >> MODULE_MOE & 1 && pass_makes_experts_again(passes);
-
-  return passes->graph == GRAPH_FULL || (op->captured && !again);
-}
-
 double op_issue_s(const Op *op, const Framework *f, const Device *device)
 {
   if (f->operation_s > 0)
@@ -243,7 +234,7 @@ static void note_exchanged(PassParts *parts, Axis axis, double seconds)
 static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
 {
   PassPrice *p = l->price;
-  double seconds = share * time->seconds, host_s = is_recorded(op, l->passes) ? 0 : share * time->issue_s;
+  double seconds = share * time->seconds, host_s = op_is_recorded(op, l->passes) ? 0 : share * time->issue_s;
   double before_s = l->compute_end;
 
   p->host_s += host_s;

@@ -78,7 +78,12 @@ gboolean pass_is_mxfp8_graph(const PassLayout *l)
 
 gboolean pass_makes_experts_again(const PassLayout *l)
 {
-  return l->recompute.granularity == RECOMPUTE_SELECTIVE && recompute_modules(&l->recompute.scope) >> MODULE_MOE & 1;
+  return recompute_selects(l->recompute.granularity, &l->recompute.scope, MODULE_MOE);
+}
+
+guint pass_recorded(const PassLayout *l)
+{
+  return l->recorded && pass_makes_experts_again(l) ? l->recorded & ~RECORDED_ROUTERS : l->recorded;
 }
 
 static DType attention_format(const PassLayout *l)

@@ -391,7 +391,7 @@ static void core_fused(Build *b, const CoreRows *rows)
   }
   Op op = {
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
-    .dropped = 1u << MODULE_CORE_ATTN, .captured = build_captured(b),
+    .dropped = 1u << MODULE_CORE_ATTN, .part = b->part,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = computed, .head_dim = head_dim,
                    .v_head_dim = v_head_dim, .causal = a->causal && !a->sparse && kv == s,
                    .dropout = b->model->dropout, .dtype = b->passes->attention_format },

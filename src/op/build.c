@@ -13,7 +13,7 @@ static void add_forward(Build *b, Op op)
   op.pass = PASS_FORWARD;
   op.redone |= b->redone;
   op.dropped |= b->dropped;
-  op.captured = build_captured(b);
+  op.part = b->part;
   op.spare = spare_rows(b);
   op.counted = b->counted;
   b->counted = FALSE;
@@ -25,7 +25,7 @@ static void add_backward(Build *b, Op op)
 {
   op.saved_bytes = 0;
   op.redone = b->redone;
-  op.captured = build_captured(b);
+  op.part = b->part;
   op.spare = spare_rows(b);
   if (!b->frozen || op.pass != PASS_WEIGHT) /* nothing makes gradients of frozen weights */
     g_array_append_val(b->work->backward, op);

@@ -65,11 +65,6 @@ typedef struct {
                                  takes, each for itself; none: it is one */
 } Linear;
 
-static inline gboolean build_captured(const Build *b)
-{
-  return (b->part & b->passes->recorded) != 0;
-}
-
 /* The module that records the feed-forward of the block as a whole; those that record parts of it before experts. */
 static inline guint build_feeding_part(const Build *b)
 {

@@ -42,7 +42,7 @@ typedef struct {
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean overlaps; /* likewise under a plan that overlaps tensor-parallel communication: op_is_async() */
   gboolean joins;   /* waits for the asynchronous collectives before it */
-  gboolean captured; /* recorded by a partial CUDA graph: plan/recorded.h */
+  guint part;       /* modules of partial CUDA graphs that record it, any of them: op_is_recorded() */
   gboolean counted;  /* issued when the host has read back from the device how many rows it works on */
   union {
     struct {
@@ -82,6 +82,12 @@ typedef struct {
 static inline const char *op_kernel(const Op *op)
 {
   return op->memory.kernel ? op->memory.kernel : op->name;
+}
+
+/* Whether the host launches it with others as one graph: works are the same whatever is made again. */
+static inline gboolean op_is_recorded(const Op *op, const PassLayout *passes)
+{
+  return passes->graph == GRAPH_FULL || (passes->recorded && op->part & pass_recorded(passes));
 }
 
 /* Works are the same whether or not tensor-parallel communication overlaps. */

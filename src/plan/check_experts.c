@@ -149,8 +149,7 @@ static gboolean check_shared(const Subject *s, GError **error)
 /* Whether backwards exchange tokens again for what they recompute. */
 static gboolean exchanges_again(const Plan *p)
 {
-  return p->recompute == RECOMPUTE_FULL ||
-         (p->recompute == RECOMPUTE_SELECTIVE && recompute_modules(&p->scope) >> MODULE_MOE & 1);
+  return p->recompute == RECOMPUTE_FULL || recompute_selects(p->recompute, &p->scope, MODULE_MOE);
 }
 
 /* Whether it is Megatron Core's HybridModel, which has no build_schedule_plan() (GPTModel alone has; core 0.18 to 0.20). */
@@ -250,7 +249,7 @@ static gboolean check_graph_modules(const Subject *s, GError **error)
     return stray_module(error, lays_out, "none where the host reads how many rows are left of a capacity");
   if (whole && p->overlap.exchange)
     return stray_module(error, whole, "none that the exchange of tokens is part of or waits for, it overlaps");
-  if (router && p->recompute == RECOMPUTE_SELECTIVE && recompute_modules(&p->scope) >> MODULE_MOE & 1)
+  if (router && recompute_selects(p->recompute, &p->scope, MODULE_MOE))
     return stray_module(error, router, "none where experts are made again with their router");
   return TRUE;
 }

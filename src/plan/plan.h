@@ -78,6 +78,12 @@ static inline guint plan_recorded(const Plan *plan)
   return plan->graph != GRAPH_PARTIAL ? 0 : plan->graph_modules ? plan->graph_modules : RECORDED_USUAL;
 }
 
+/* Whether selective recomputation makes a module again. */
+static inline gboolean recompute_selects(Recompute granularity, const RecomputeScope *scope, RecomputeModule module)
+{
+  return granularity == RECOMPUTE_SELECTIVE && recompute_modules(scope) >> module & 1;
+}
+
 /* Has the host launch kernels so, of GRAPH_PARTIAL the usual ones. */
 static inline void plan_set_graph(Plan *plan, CudaGraph graph)
 {
