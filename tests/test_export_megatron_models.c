@@ -27,6 +27,8 @@ START_TEST(megatron_latent_attention)
                       "--moe-permute-fusion --moe-layer-freq '([0]*3+[1]*58)*1' --moe-router-num-groups 8 "
                       "--moe-router-group-topk 4 --moe-shared-expert-intermediate-size 2048 "
                       "--moe-router-score-function sigmoid --moe-router-enable-expert-bias\n");
+  has(&c, "megatron", " --moe-router-topk-scaling-factor 2.5\n");
+  has_not(&c, "megatron", "# - model: routed_scaling_factor");
   has_not(&c, "megatron", "--kv-channels");
   has_not(&c, "megatron", "--group-query-attention");
   has_not(&c, "megatron", "--attention-backend"); /* some Transformer Engine has no FlashAttention for it */
@@ -41,6 +43,29 @@ START_TEST(megatron_latent_attention)
   has(&c, "megatron", "--no-rope-fusion"); /* "RoPE fusion is not supported for DSAttention" */
   has(&c, "megatron", "# - model: index_topk: Megatron-LM rotates ");
   test_text(lost(&c, "megatron"), "");
+  case_clear(&c);
+}
+END_TEST
+
+/* What a router is trained with: of the file, of the family, or a line of note. */
+START_TEST(megatron_routers)
+{
+#define DEEPSEEK3 "\"n_routed_experts\":16,\"n_group\":4,\"topk_group\":2,\"num_experts_per_tok\":2,\"first_k_dense_replace\":1," \
+                  "\"kv_lora_rank\":16,\"q_lora_rank\":16,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":16,\"v_head_dim\":16"
+  Case c = small_model("deepseek_v3", DEEPSEEK3 ",\"aux_loss_alpha\":0.001,\"seq_aux\":true,\"routed_scaling_factor\":3");
+  has(&c, "megatron", " --moe-aux-loss-coeff 0.001 --moe-router-load-balancing-type seq_aux_loss "
+                      "--moe-router-topk-scaling-factor 3\n");
+  case_clear(&c);
+  c = small_model("deepseek_v3", DEEPSEEK3 ",\"seq_aux\":true"); /* of a loss that there is not */
+  has(&c, "megatron", " --moe-router-topk-scaling-factor 2.5\n");
+  has_not(&c, "megatron", "--moe-router-load-balancing-type");
+  case_clear(&c);
+  c = case_new("kimi-k2", "dgx-h100", 64);
+  has(&c, "megatron", "# - model: routed_scaling_factor: not in its file, so Megatron-LM scales by 1\n");
+  has_not(&c, "megatron", "--moe-router-topk-scaling-factor");
+  case_clear(&c);
+  c = case_new("mixtral-8x7b", "dgx-h100", 64);
+  has_not(&c, "megatron", "routed_scaling_factor");
   case_clear(&c);
 }
 END_TEST
@@ -282,5 +307,5 @@ START_TEST(megatron_encoders)
 }
 END_TEST
 
-TEST_MAIN("export megatron models", megatron_latent_attention, megatron_windows, megatron_other_models, megatron_hybrids,
+TEST_MAIN("export megatron models", megatron_latent_attention, megatron_routers, megatron_windows, megatron_other_models, megatron_hybrids,
           megatron_two_letters, megatron_families, rope_scaling, megatron_encoders)

@@ -168,6 +168,10 @@ START_TEST(exchanges)
       "\"shared_ffn_hidden\": 64,\n  \"router_correction\": true,\n  \"shared_gate\": true", NULL, "router_bias" },
     { EXPERTS "--moe-router-score-function sigmoid --moe-shared-expert-gate", NULL, NULL, "shared_gate" },
     { EXPERTS "--deepspeed", NULL, NULL, "router_bias" },
+    { EXPERTS "--moe-aux-loss-coeff 0.01 --moe-router-load-balancing-type seq_aux_loss --moe-router-topk-scaling-factor 2.5",
+      "\"router_aux_loss_coef\": 0.01,\n  \"seq_aux\": true,\n  \"routed_scaling_factor\": 2.5", NULL, NULL },
+    { EXPERTS "--moe-aux-loss-coeff 0.01 --moe-router-load-balancing-type aux_loss", NULL, NULL, "seq_aux" },
+    { EXPERTS "--moe-router-load-balancing-type seq_aux_loss", NULL, NULL, "seq_aux" },
   };
   static const char *const bad[][2] = {
     { FLEX "--moe-flex-dispatcher-backend uccl", "x.sh: --moe-flex-dispatcher-backend: uccl: expected deepep, hybridep or "

@@ -463,6 +463,22 @@ static void add_rope_scaling(Export *e, GString *flags)
                 e->exporter == &exporter_megatron ? ", or yarn outside of latent attention" : "");
 }
 
+/* What routers do beside choosing. Files of models with corrections scale what their experts give. */
+static void add_router_constants(Export *e, GString *flags)
+{
+  const Model *m = e->model;
+  const LayerSpec *sparse = export_block(m, TRUE);
+
+  if (m->balance_loss > 0)
+    export_words(flags, "--moe-aux-loss-coeff %g", m->balance_loss);
+  if (m->balance_each)
+    export_words(flags, "--moe-router-load-balancing-type seq_aux_loss");
+  if (m->routed_scale > 0)
+    export_words(flags, "--moe-router-topk-scaling-factor %g", m->routed_scale);
+  else if (sparse && sparse->ffn.router_correction)
+    export_note(e, "model: routed_scaling_factor: not in its file, so Megatron-LM scales by 1");
+}
+
 /* Numbers whose defaults are Megatron-LM's: what a model's file does not say keeps them. */
 static void add_constants(Export *e, GString *flags)
 {
@@ -481,8 +497,7 @@ static void add_constants(Export *e, GString *flags)
     export_words(flags, "--norm-epsilon %g", m->norm_epsilon);
   else
     export_note(e, "model: norm_epsilon: not in its file, so Megatron-LM takes 1e-05");
-  if (m->balance_loss > 0)
-    export_words(flags, "--moe-aux-loss-coeff %g", m->balance_loss);
+  add_router_constants(e, flags);
   export_end_line(flags);
 }
 

@@ -259,8 +259,14 @@ static gboolean has_biases(Reading *r)
 
 /* What is small beside experts: a router has a bias where linear layers have one (TopKRouter), but for
  * Megatron-DeepSpeed's. */
-static void put_router(Reading *r, JsonWriter *w, gboolean shared)
+static void put_router(Reading *r, JsonWriter *w, gboolean shared, double loss)
 {
+  const char *balance = reading_text(r, "moe_router_load_balancing_type");
+
+  put_positive(w, "router_aux_loss_coef", loss, FALSE);
+  if (loss > 0 && g_str_equal(balance, "seq_aux_loss"))
+    json_put_bool(w, "seq_aux", TRUE);
+  put_positive(w, "routed_scaling_factor", reading_real(r, "moe_router_topk_scaling_factor", 0), FALSE);
   if (has_biases(r) && !reading_deepspeed(r))
     json_put_bool(w, "router_bias", TRUE);
   if (reading_flag(r, "moe_router_enable_expert_bias")) {
@@ -303,9 +309,8 @@ static void put_experts(Reading *r, JsonWriter *w, int width)
   json_put_int(w, "expert_ffn_hidden", each ? each : width);
   put_positive(w, "expert_latent", reading_int(r, "moe_latent_size", 0), TRUE);
   put_positive(w, "shared_ffn_hidden", shared, TRUE);
-  put_router(r, w, shared > 0);
+  put_router(r, w, shared > 0, loss);
   put_clamp(r, w);
-  put_positive(w, "router_aux_loss_coef", loss, FALSE);
   if (interval > 1)
     json_put_int(w, "moe_every", interval);
   if (g_str_equal(reading_text(r, "mlp_type"), "residual"))

@@ -354,6 +354,8 @@ static Model *model_new(Recipe *r)
     .rotary_share = r->rotary_share ? r->rotary_share : 1,
     .norm_epsilon = r->norm_epsilon,
     .balance_loss = r->experts ? r->balance_loss : 0,
+    .balance_each = r->experts && r->balance_loss > 0 && r->balance_each,
+    .routed_scale = r->experts ? r->routed_scale : 0,
     .predicted = r->sparse_prediction ? r->mlm_probability : 1,
     .sparse = g_steal_pointer(&r->sparse),
   };

@@ -136,6 +136,8 @@ static const JsonField spelled[] = {
   RECIPE_REAL("partial_rotary_factor rotary_pct", rotary_share, 0, 1),
   RECIPE_REAL("rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps", norm_epsilon, 1e-30, 1),
   RECIPE_REAL("router_aux_loss_coef aux_loss_alpha", balance_loss, 0, 1e6),
+  RECIPE_BOOL("seq_aux", balance_each),
+  RECIPE_REAL("routed_scaling_factor", routed_scale, 1e-6, 1e6),
 };
 
 /* Ours, which a copy of their file in models/ may carry. */

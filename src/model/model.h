@@ -304,6 +304,8 @@ typedef struct {
   double rotary_share;     /* of a head's width, that positions turn; 1 = all */
   double norm_epsilon;     /* added to variances, 0 = not said */
   double balance_loss;     /* coefficient of the routers' balancing loss, 0 = none or not said */
+  gboolean balance_each;   /* that loss is of each sequence, not of all tokens */
+  double routed_scale;     /* by which weights of a token's experts are multiplied, 0 = not said */
   double predicted;        /* share of tokens for which the head makes logits */
   SparseAttention *sparse; /* of the blocks' attention to their own stream, beside a decoder of the encoder's; owned,
                               NULL = dense */

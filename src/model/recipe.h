@@ -203,7 +203,8 @@ typedef struct {
   gboolean post_norm, mlm_head, pooler, bare_pooler, sparse_prediction;
   double mlm_probability; /* tokens that masked training predicts */
   double dropout;     /* rate */
-  double rope_theta, rotary_share, norm_epsilon, balance_loss; /* of model.h */
+  double rope_theta, rotary_share, norm_epsilon, balance_loss, routed_scale; /* of model.h */
+  gboolean balance_each; /* likewise */
   RopeScaling rope_scaling;
 
   /* Read for the family's hook. */
