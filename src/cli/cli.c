@@ -281,9 +281,11 @@ static gboolean read_scaled(const char *text, double kilo, double *out)
 gboolean cli_positive(const char *option, const char *text, double *out, GError **error)
 {
   *out = 0;
-  if (!text || (read_scaled(text, 1000, out) && *out > 0))
+  if (!text)
     return TRUE;
-  return input_error(error, "%s: %s: expected a number above 0", option, text);
+  gboolean is_number = read_scaled(text, 1000, out);
+  return (is_number && *out > 0) || input_error(error, "%s: %s: expected a number above 0%s", option, text,
+                                                is_number ? "" : ", which may end in K, M, G, B or T");
 }
 
 gboolean cli_tokens(const char *option, const char *text, double *out, GError **error)
