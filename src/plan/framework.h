@@ -157,9 +157,11 @@ typedef struct {
   gboolean repeats_keys;      /* keys and values are copied for each head of queries that shares them */
   gboolean copies_split_qkv;  /* what a fused core does not take as it was split is copied, and gradients beside each other */
   gboolean qkv_bias_apart;    /* a kernel adds that of queries, keys and values, which no later one takes up */
-  gboolean qkv_joined;        /* their gradients are copied beside each other; the context's of one sequence is not laid out anew */
+  gboolean qkv_joined;        /* their gradients are copied beside each other; that of an unfused core's context is
+                                 read as it lies */
   gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
-  gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
+  gboolean attention_copies;  /* queries, keys and values are laid out anew before fused attention, and behind it
+                                 the context of several sequences */
   gboolean table_gradients;   /* an embedding's gradient is a whole table, each micro-batch */
   gboolean whole_vocabulary;  /* each tensor-parallel rank has the whole embedding, and gathers its logits for a loss
                                  of all of them */
