@@ -131,7 +131,8 @@ typedef struct {
   struct {
     double passes_s, compute_s; /* of all legal plans but those of which one layer fills more than a device */
     double fitting_s;           /* computation of those whose states may fit */
-  } floors;          /* seconds of a step that none of its plans goes below, infinite if there is none */
+  } floors;          /* seconds of a step that none of its plans goes below, infinite if there is none; where floors
+                        were given, of parts that they spare it counts no computation: 0 */
   gboolean cut;      /* stopped before the whole space was walked: `space` is what was met of it */
   gboolean halted;   /* SearchOptions.stop was heard: what comes behind the proof, as ties, may be missing too */
   double gap;        /* the best is better by at most this share; 0 if the search is complete, 1 where it was cut */
