@@ -239,5 +239,41 @@ START_TEST(tables_have_gradients)
 }
 END_TEST
 
+/* It is as wide as weights, competes with a product's placeholder, and comes with gradients of weights where these have a
+ * pass of their own: when also what that needs is gone. Of tdp-run, had it one, it is beside no layer's scratch. */
+static const struct {
+  const char *framework, *schedule;
+  DType precision;
+  Placeholders placeholders;
+  int tokens; /* that tdp-run keeps */
+} tables[] = {
+  { "megatron-core", "1f1b", DTYPE_FP32, PLACEHOLDERS_NONE },
+  { "megatron-core", "1f1b", DTYPE_BF16, PLACEHOLDERS_PASSING },
+  { "megatron-core", "zb-h1", DTYPE_BF16, PLACEHOLDERS_NONE },
+  { "tdp-run", "1f1b", DTYPE_BF16, PLACEHOLDERS_NONE, 512 },
+};
+
+START_TEST(tables_stand_alone)
+{
+  Planned f;
+  double table = 64000 * 1024 * dtype_bytes[tables[_i].precision];
+
+  planned_init(&f, fixture_model(4, 1024, 16, 256, 64000), fixture_cluster("dgx", 2), tables[_i].framework);
+  f.framework->placeholders = tables[_i].placeholders;
+  f.plan.precision = tables[_i].precision;
+  f.plan.global_batch = 1;
+  planned_divide(&f, 1, 2, 1);
+  plan_set_schedule(&f.plan, schedule_find(tables[_i].schedule), 1);
+  f.framework->table_gradients = FALSE;
+  double without = fullest(&f, 0);
+  ck_assert_double_gt(without, 0);
+  ck_assert_double_lt(without, table);
+  f.framework->table_gradients = TRUE;
+  ck_assert_double_eq_tol(fullest(&f, 0), table + tables[_i].tokens * sizeof(gint32), 1);
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_LOOPS("step_copies", { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 },
-           { pieces_find_room }, { copies_find_blocks }, { tables_have_gradients, 2 })
+           { pieces_find_room }, { copies_find_blocks }, { tables_have_gradients, 2 },
+           { tables_stand_alone, G_N_ELEMENTS(tables) })
