@@ -424,45 +424,6 @@ START_TEST(a_share_of_blocks_is_recomputed)
 }
 END_TEST
 
-#define COUNTED(kind) \
-  "a,s,src,megatron-deepspeed,megatron-deepspeed-2022,GPT,4,1024,4096,16,16,512,50000,gelu,unfused,dgx,8,1,0,2,1,,4,1,1,2,16," \
-  "full,fp16,,,,0.5,9," kind ",\n"
-
-/* The driver counts context and communicators, the allocator what it keeps for the step's end. */
-START_TEST(memory_is_counted_alike)
-{
-  g_autoptr(Validation) v = validation_new(-1);
-  g_autoptr(Framework) framework = framework_load("megatron-deepspeed-2022", NULL);
-  double bytes[3];
-
-  ck_assert(add_rows(v, COUNTED("max_allocated") COUNTED("max_reserved") COUNTED("nvidia-smi"), NULL));
-  for (int i = 0; i < 3; i++)
-    bytes[i] = ((CaseResult *)g_ptr_array_index(v->cases, i))->predicted_memory_bytes;
-  /* the embedding's fp32 and fp64 copies at least */
-  ck_assert_double_gt(bytes[1] - bytes[0], 12 * 1024 * 50048.0 / 4);
-  ck_assert_double_eq_tol(bytes[2] - bytes[1], framework->context_bytes + 2 * framework->group_bytes, 1);
-}
-END_TEST
-
-#define FORGED(batch) \
-  "a,s,src,pytorch-fsdp2,kempnerforge-2026,Llama-3-8B,32,4096,14336,32,8,4096,128256,swiglu,flash,dgx,8,1,0,1,1,,8,1,3," \
-  "1," batch ",full,bf16,,,,0.5,9,max_allocated,\n"
-
-/* Where gradients of several micro-batches are summed over ranks once, all of them stay in fp32: 7/8 of 4 bytes more. */
-START_TEST(gradients_summed_once)
-{
-  g_autoptr(Validation) v = validation_new(-1);
-  double bytes[2], params = 8.03e9;
-
-  ck_assert(add_rows(v, FORGED("8") FORGED("16"), NULL));
-  for (int i = 0; i < 2; i++)
-    bytes[i] = ((CaseResult *)g_ptr_array_index(v->cases, i))->predicted_memory_bytes;
-  ck_assert_double_eq_tol(bytes[1] - bytes[0], 7 / 8.0 * 4 * params, 0.05 * 4 * params);
-  /* bf16 weights and moments, fp32 gradients, of the rank's part: no main copy */
-  ck_assert_double_lt(bytes[0], (6 + 4) / 8.0 * params + 10e9);
-}
-END_TEST
-
 typedef struct {
   const char *model, *mlp, *positions;
   gboolean bias, tied;
@@ -591,6 +552,6 @@ TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_r
            { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { generations_are_found, G_N_ELEMENTS(generations) },
            { open_runs_fit }, { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { meshes_shard, 5 }, { open_chunks_are_tuned, 6 },
            { bad_habits_are_refused, G_N_ELEMENTS(words) }, { a_share_of_blocks_is_recomputed },
-           { memory_is_counted_alike }, { gradients_summed_once }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
+           { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
            { summary_by_hand }, { sweep_by_hand }, { sweep_with_a_plan_twice }, { sweep_without_order },
            { lost_accuracy_is_noticed }, { ablations_leave_something_out })
