@@ -1,5 +1,9 @@
 #include "search/floors.h"
 
+#include <math.h>
+
+#define LESS (1 - 1e-9) /* what is known is of other numbers, and rounded */
+
 Floors *floors_new(void)
 {
   Floors *f = g_new(Floors, 1);
@@ -70,9 +74,12 @@ void floors_raise(Floors *f, const Floors *others, double scale, gboolean any)
   f->choices = choices;
 }
 
-PartFloor floors_of_part(const Floors *f, guint batch)
+PartFloor floors_of_part(const Floors *f, guint batch, double device_bytes)
 {
-  return f && batch < f->parts->len ? g_array_index(f->parts, PartFloor, batch) : (PartFloor) { 0 };
+  PartFloor floor = f && batch < f->parts->len ? g_array_index(f->parts, PartFloor, batch) : (PartFloor) { 0 };
+
+  floor.bound_s = floor.memory_bytes > device_bytes ? INFINITY : floor.bound_s * LESS;
+  return floor;
 }
 
 double floors_of_choice(const Floors *f, gint64 index)
@@ -80,5 +87,7 @@ double floors_of_choice(const Floors *f, gint64 index)
   const ChoiceFloor key = { .index = index };
   guint at;
 
-  return f && g_array_binary_search(f->choices, &key, by_index, &at) ? g_array_index(f->choices, ChoiceFloor, at).bound_s : 0;
+  if (!f || !g_array_binary_search(f->choices, &key, by_index, &at))
+    return 0;
+  return g_array_index(f->choices, ChoiceFloor, at).bound_s * LESS;
 }

@@ -36,8 +36,9 @@ void floors_raise(Floors *floors, const Floors *others, double scale, gboolean a
 /* Choices as they were met: sorts them. */
 void floors_sort(Floors *floors);
 
-/* Of a part, by its place among all of degrees and a micro-batch; of a choice, 0 = nothing is known. `floors` may be NULL. */
-PartFloor floors_of_part(const Floors *floors, guint batch);
+/* Of a part, by its place among all of degrees and a micro-batch, with infinite seconds where it needs more than a device
+ * has; of a choice, 0 = nothing is known. A hair less than is known. `floors` may be NULL. */
+PartFloor floors_of_part(const Floors *floors, guint batch, double device_bytes);
 double floors_of_choice(const Floors *floors, gint64 index);
 
 #endif

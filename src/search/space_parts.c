@@ -332,17 +332,6 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
     w->bound.working_bytes = part->memory_bytes;
 }
 
-/* What a like search knows of a part. */
-static PartFloor known_floor(const Walk *w, guint batch)
-{
-  PartFloor floor = floors_of_part(w->options->floors, batch);
-
-  floor.bound_s *= 1 - 1e-9;
-  if (floor.memory_bytes > w->cluster->device.memory_bytes)
-    floor.bound_s = INFINITY;
-  return floor;
-}
-
 /* Of all plans of a micro-batch; behind smaller ones of the same degrees. */
 static void bound_part(Walk *w, const Plan *plan, SpacePart *part)
 {
@@ -362,7 +351,7 @@ void space_meet_batch(Walk *w, const Plan *plan)
 {
   SpacePart part = { .index = w->space, .batch = w->met++, .degrees = w->degrees->len - 1,
                      .micro_batch = plan->micro_batch, .pass = -1 };
-  const PartFloor floor = known_floor(w, part.batch);
+  const PartFloor floor = floors_of_part(w->options->floors, part.batch, w->cluster->device.memory_bytes);
 
   /* bounds of its own take less next to those of its degrees than when it comes first */
   if (floor.bound_s > 0 && (w->options->known <= 0 || floor.bound_s > w->options->known)) {
@@ -530,7 +519,7 @@ static gint64 reject_broken(Walk *w, const PassStates *states)
 /* A choice that a like search knows to be too large, or slower than a plan to beat, with bounds to match. */
 static gboolean is_known(const Walk *w, SpacePart *part)
 {
-  double known_s = w->options->known, floor_s = floors_of_choice(w->options->floors, part->index) * (1 - 1e-9);
+  double floor_s = floors_of_choice(w->options->floors, part->index), known_s = w->options->known;
 
   if (!isinf(floor_s) && !(known_s > 0 && floor_s > known_s))
     return FALSE;
