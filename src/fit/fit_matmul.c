@@ -175,13 +175,24 @@ static double library_loss(const double *x, gpointer p)
   return library_sum(l);
 }
 
+/* Of rows that the constants are for: not of plain ones, which tell the rate. */
+static FitResult library_errors(const Library *l)
+{
+  FitSides sides;
+
+  fit_sides_init(&sides, l->data.n);
+  for (int i = 0; i < l->data.n; i++)
+    if (l->data.rows[i].shape.calls > 1 || l->data.rows[i].shape.accumulate_bytes > 0)
+      fit_sides_add(&sides, l->data.rows[i].check, library_ratio(l, &l->data.rows[i]));
+  return fit_sides_clear(&sides);
+}
+
 FitResult fit_library(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
-                      MatmulModel *model)
+                      MatmulModel *model, double own_flops_per_s, FitResult *own)
 {
   static const FitParameter parameters[] = {{1.5, 1, 16, 0.3}, {1, 0.5, 2, 0.1}};
   Library l = {{rows, n, peak_flops_per_s, memory_bytes_per_s, sms, *model}, model, FALSE, peak_flops_per_s};
   double x[G_N_ELEMENTS(parameters)], least = INFINITY, best = 1;
-  FitSides sides;
 
   fit_minimize(parameters, G_N_ELEMENTS(parameters), library_loss, &l, x);
   library_loss(x, &l);
@@ -192,9 +203,8 @@ FitResult fit_library(const MatmulRow *rows, int n, double peak_flops_per_s, dou
     least = MIN(least, sum);
   }
   model->experts_at_once = best;
-  fit_sides_init(&sides, n);
-  for (int i = 0; i < n; i++)
-    if (rows[i].shape.calls > 1 || rows[i].shape.accumulate_bytes > 0)
-      fit_sides_add(&sides, rows[i].check, library_ratio(&l, &rows[i]));
-  return fit_sides_clear(&sides);
+  const FitResult fitted = library_errors(&l);
+  l.data.peak_flops_per_s = own_flops_per_s;
+  *own = library_errors(&l);
+  return fitted;
 }

@@ -68,7 +68,8 @@ gboolean fit_unaligned_job(const FitData *data, const FitJob *job, gboolean dry_
   return dry_run || save_unaligned(job, &model, result, error);
 }
 
-static gboolean save_library(const FitJob *job, const MatmulModel *model, const FitResult *result, GError **error)
+static gboolean save_library(const FitJob *job, const MatmulModel *model, int fitted, const FitResult *result,
+                             const FitResult *own, GError **error)
 {
   g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
   g_auto(PartFile) file = {NULL, NULL};
@@ -78,8 +79,10 @@ static gboolean save_library(const FitJob *job, const MatmulModel *model, const 
   part_file_number(object, "added_power", model->added_power);
   part_file_number(object, "experts_at_once", model->experts_at_once);
   g_autofree char *source = g_strdup_printf(
-    "fitted: %d products of %s in hardware/data/library.csv; %d others: mean error %.1f %%, p90 %.1f %%",
-    result->fit.n, job->data, result->check.n, 100 * result->check.mean, 100 * result->check.p90);
+    "fitted: %d products of %s in hardware/data/library.csv, with the rate that they ran at; %d others, added or of "
+    "experts: mean error %.1f %%, p90 %.1f %%, and %.1f %%, p90 %.1f %% at the device's own rate",
+    fitted, job->data, result->check.n, 100 * result->check.mean, 100 * result->check.p90, 100 * own->check.mean,
+    100 * own->check.p90);
   part_file_string(object, "source", source);
   return part_file_save(&file, error);
 }
@@ -91,8 +94,13 @@ gboolean fit_library_job(const FitData *data, const FitJob *job, gboolean dry_ru
   if (!rows || !device_load(job->hardware, &device, error))
     return FALSE;
   MatmulModel model = device.kernels.matmul[DTYPE_BF16];
-  *result = fit_library((const MatmulRow *)(gpointer)rows->data, (int)rows->len, device.peak_flops_per_s[DTYPE_BF16],
-                        device.memory_bytes_per_s, device.sms, &model);
+  const double peak = device.peak_flops_per_s[DTYPE_BF16], sustained = peak * device.sustained_fraction;
+  FitResult own;
+  int fitted = 0;
+  for (guint i = 0; i < rows->len; i++)
+    fitted += !g_array_index(rows, MatmulRow, i).check;
+  *result = fit_library((const MatmulRow *)(gpointer)rows->data, (int)rows->len, peak, device.memory_bytes_per_s,
+                        device.sms, &model, sustained, &own);
   device_clear(&device);
-  return dry_run || save_library(job, &model, result, error);
+  return dry_run || save_library(job, &model, fitted, result, &own, error);
 }
