@@ -148,12 +148,12 @@ static gboolean read_precision(Planning *p, const PlanOptions *o, GError **error
   if (o->precision && !cli_precision(o->precision, &format, &p->base.fp8_recipe, error))
     return FALSE;
   plan_set_format(&p->base, format);
+  if (!o->precision)
+    return TRUE;
   g_autofree char *only = framework_narrows_only(p->framework, format, p->base.fp8_recipe);
-  if (only)
-    return input_error(error, "--precision: %s: expected %s", o->precision, only);
-  g_autoptr(GError) why = NULL;
-  if (o->precision && !plan_check_formats(&p->base, p->model, p->cluster, &why))
-    return input_error(error, "--precision: %s: %s", o->precision, strstr(why->message, "expected "));
+  g_autofree char *expected = only ? NULL : plan_devices_expect(&p->base, p->cluster);
+  if (only || expected)
+    return input_error(error, "--precision: %s: expected %s", o->precision, only ? only : expected);
   return TRUE;
 }
 

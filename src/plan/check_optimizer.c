@@ -102,6 +102,14 @@ static gboolean no_narrow_gather(const Plan *p, GError **error)
                 "alone writes such weights", recipe == FP8_DELAYED ? " and moments" : "");
 }
 
+/* NULL where devices have the recipe; else newly allocated, as below. */
+static char *recipe_expected(const Plan *p, const Cluster *cluster)
+{
+  if (!plan_narrow(p) || plan_recipe(p) != FP8_MXFP8 || scales_blocks(cluster))
+    return NULL;
+  return g_strdup_printf("devices that scale blocks, cluster %s has none", cluster->name);
+}
+
 static gboolean check_recipe(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -121,9 +129,9 @@ static gboolean check_recipe(const Subject *s, GError **error)
     return broken(error, "precision: \"%s\": expected %s", dtype_names[plan_format(p)], only);
   if (p->param_gather == GATHER_NARROW && !plan_can_gather_narrow(p))
     return no_narrow_gather(p, error);
-  if (plan_recipe(p) == FP8_MXFP8 && !scales_blocks(s->cluster))
-    return broken(error, "fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster %s has none",
-                  s->cluster->name);
+  g_autofree char *scaling = recipe_expected(p, s->cluster);
+  if (scaling)
+    return broken(error, "fp8_recipe: \"%s\": expected %s", fp8_recipe_names[plan_recipe(p)], scaling);
   return TRUE;
 }
 
@@ -182,26 +190,32 @@ static char *formats_text(const Device *device)
   return g_string_free(s, FALSE);
 }
 
-gboolean check_formats(const Subject *s, GError **error)
+static char *format_expected(const Plan *plan, const Cluster *cluster)
 {
-  DType dtype = plan_format(s->plan);
-
-  for (int i = 0; i < MAX(s->cluster->n_types, 1); i++) {
-    const Device *device = s->cluster->n_types ? &s->cluster->types[i]->device : &s->cluster->device;
-    if (device->peak_flops_per_s[dtype] <= 0) {
-      g_autofree char *has = formats_text(device);
-      return broken(error, "precision: \"%s\": expected a format that %s supports (%s)", dtype_names[dtype], device->name,
-                    has);
-    }
+  for (int i = 0; i < MAX(cluster->n_types, 1); i++) {
+    const Device *device = cluster->n_types ? &cluster->types[i]->device : &cluster->device;
+    if (device->peak_flops_per_s[plan_format(plan)] > 0)
+      continue;
+    g_autofree char *has = formats_text(device);
+    return g_strdup_printf("a format that %s supports (%s)", device->name, has);
   }
-  return check_recipe(s, error);
+  return NULL;
 }
 
-gboolean plan_check_formats(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
+char *plan_devices_expect(const Plan *plan, const Cluster *cluster)
 {
-  const Subject s = { plan, model, cluster };
+  char *format = format_expected(plan, cluster);
 
-  return check_formats(&s, error);
+  return format ? format : recipe_expected(plan, cluster);
+}
+
+gboolean check_formats(const Subject *s, GError **error)
+{
+  g_autofree char *format = format_expected(s->plan, s->cluster);
+
+  if (format)
+    return broken(error, "precision: \"%s\": expected %s", dtype_names[plan_format(s->plan)], format);
+  return check_recipe(s, error);
 }
 
 gboolean check_precision(const Subject *s, GError **error)

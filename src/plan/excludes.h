@@ -23,8 +23,9 @@ PlanKeyId feature_key(Feature feature);
  * each framework has its own of. */
 gboolean plan_drop(Plan *plan, Feature feature);
 
-/* Whether devices and framework have the plan's formats; the error is a rule's. */
-gboolean plan_check_formats(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+/* What stands for "expected" where devices lack the plan's format or what its recipe scales by, newly allocated; NULL if
+ * they have both. */
+char *plan_devices_expect(const Plan *plan, const Cluster *cluster);
 
 /* Whether its framework and format can have the plan's blocks in 16 bits, whatever its degrees; the error is a rule's. */
 gboolean plan_check_wide(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
