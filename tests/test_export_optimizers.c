@@ -40,6 +40,7 @@ START_TEST(megatron_optimizers)
   has(&c, "bridge", "optimizer:\n  use_distributed_optimizer: false\n  optimizer: dist_muon\n  muon_num_ns_steps: 6\n"
                     "  muon_tp_mode: blockwise\n");
   has(&c, "bridge", "ddp:\n  use_distributed_optimizer: false\n");
+  has(&c, "accelerate", "  megatron_lm_use_distributed_optimizer: false\n");
   c.plan.overlap.gradients = c.plan.overlap.parameters = TRUE;
   test_text(lost(&c, "bridge"), "overlap: parameters: true: its muon gathers nothing ahead, written as false\n");
   has(&c, "bridge", "  overlap_param_gather: false\n");
@@ -109,6 +110,28 @@ START_TEST(offloaded_optimizer_is_distributed)
 }
 END_TEST
 
+/* So is one that keeps states in formats of their own. */
+START_TEST(formats_are_distributed)
+{
+  static const char *const said[] = { "false", "true" };
+  Case c = case_new("llama-3.1-8b", "dgx-h100", 8);
+
+  c.plan.tp = 8;
+  c.plan.dp = 1;
+  c.framework.choices = ~0u;
+  c.plan.framework = &c.framework;
+  for (int formats = 0; formats <= 1; formats++) {
+    c.plan.zero = 0;
+    c.plan.optimizer.formats[STATE_EXP_AVG] = formats ? FORMAT_BF16 : 0;
+    g_autofree char *key = g_strdup_printf("use_distributed_optimizer: %s\n", said[formats]);
+    has(&c, "bridge", key);
+    has(&c, "accelerate", key);
+    (formats ? has : has_not)(&c, "megatron", "--use-distributed-optimizer");
+  }
+  case_clear(&c);
+}
+END_TEST
+
 /* Stage 3 refuses it beside reduce-scatters. */
 START_TEST(deepspeed_muon_sums_on_all_ranks)
 {
@@ -126,4 +149,4 @@ START_TEST(deepspeed_muon_sums_on_all_ranks)
 END_TEST
 
 TEST_MAIN("export of optimizers", megatron_optimizers, sgd_under_zero,
-          offloaded_optimizer_is_distributed, deepspeed_muon_sums_on_all_ranks)
+          offloaded_optimizer_is_distributed, formats_are_distributed, deepspeed_muon_sums_on_all_ranks)

@@ -116,15 +116,15 @@ void maxtext_put_model(Export *e, GString *text);
 void export_recompute_flags(Export *e, GString *flags);
 void export_recompute_yaml(Export *e, GString *text);
 
-/* Whether Megatron-FSDP runs the plan: it divides gradients, or parameters too, and always overlaps what it divides. */
-/* Megatron's: its precision-aware kind, of which the one on the host is, is refused without (optimizer_config.py). Muon
- * divides by itself, and is refused beside it. */
+/* Whether Megatron's optimizer is its distributed one: that divides states, and is the only one that keeps them in formats
+ * of their own or on the host, on one rank too (optimizer_config.py). Muon divides by itself, and is refused beside it. */
 static inline gboolean megatron_distributed(const StateLayout *s)
 {
   return s->optimizer.name != OPTIMIZER_MUON &&
          (s->zero > 0 || s->offload.optimizer || optimizer_has_formats(&s->optimizer));
 }
 
+/* Whether Megatron-FSDP runs the plan: it divides gradients, or parameters too, and always overlaps what it divides. */
 static inline gboolean megatron_fsdp(const Export *e)
 {
   return e->layout.states[0].zero >= 2;
