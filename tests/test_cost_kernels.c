@@ -562,9 +562,10 @@ END_TEST
 
 TEST_LOOPS("cost_kernels",
            { large_matmul_is_arithmetic }, { thin_matmul_is_memory }, { tiny_matmul_is_launch }, { last_wave },
-           { grows_with_each_side }, { odd_sides_are_slower }, { added_products_hide_less }, { experts_with_a_call_each }, { wider_format_where_one_is_missing },
-           { grouped_products }, { sustained_rate }, { attention_work }, { attention_between_points },
-           { attention_falls_back }, { attention_in_eight_bits }, { dropout_slows_attention }, { dropout_waits_for_its_numbers },
+           { grows_with_each_side }, { odd_sides_are_slower }, { added_products_hide_less },
+           { experts_with_a_call_each }, { wider_format_where_one_is_missing }, { grouped_products },
+           { sustained_rate }, { attention_work }, { attention_between_points }, { attention_falls_back },
+           { attention_in_eight_bits }, { dropout_slows_attention }, { dropout_waits_for_its_numbers },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
            { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 },
            { fitted_attention }, { attention_within_peak }, { norms_at_measured_rates },

@@ -16,8 +16,9 @@
  * predicted one: that of what the allocator reserved, where a run has both. Runs of the same engine's software count by
  * publisher, each publisher alike; beside them those of all software count as ACCURACY_OTHERS publishers, since the next
  * publisher differs from an engine's few as those of all engines differ from each other. The margin is the least share
- * of the card to keep free with which at most a tenth, predicted to fill the rest, measured more than the card holds. Runs that were predicted to need less than a quarter of their card are left
- * out: fixed parts, not the plan, decide those.
+ * of the card to keep free with which at most a tenth, predicted to fill the rest, measured more than the card holds.
+ * Runs that were predicted to need less than a quarter of their card are left out: fixed parts, not the plan, decide
+ * those.
  *
  * Differences. What plans of one sweep differ by in r (correlated errors cancel), by what the plans differ in.
  */

@@ -201,6 +201,7 @@ static void say_situation(const Situation *s, GString *out)
   g_autofree char *has = format_bytes(c->device.memory_bytes);
   g_autofree char *needs = isfinite(s->device_bytes) ? format_bytes(s->device_bytes) : g_strdup("more");
   gboolean neither = !s->fits_device && c->devices > 1 && !s->fits_node;
+  gboolean nvlink = s->several && g_str_equal(joining_tier(c)->name, "nvlink");
 
   g_string_append_printf(out, "The model %s one GPU (one sequence with full recomputation needs %s; %s are usable)",
                          s->fits_device ? "fits" : neither ? "fits neither" : "does not fit", needs, has);
@@ -209,8 +210,9 @@ static void say_situation(const Situation *s, GString *out)
   if (!s->fits_layer)
     g_string_append(out, ". Its largest layer fits no GPU");
   if (s->several)
-    g_string_append_printf(out, ". The %s gives each GPU %.3g GB/s, which the rule calls %s", joining_tier(c)->name,
-                           joining_tier(c)->bytes_per_s / 1e9, s->fast_network ? "fast" : "slow");
+    g_string_append_printf(out, ". %s%s gives each GPU %.3g GB/s, which the rule calls %s", nvlink ? "NVLink" : "The ",
+                           nvlink ? "" : joining_tier(c)->name, joining_tier(c)->bytes_per_s / 1e9,
+                           s->fast_network ? "fast" : "slow");
   else if (c->devices > 1)
     g_string_append_printf(out, ". The rule calls the links in the node %s", s->fast_node ? "fast" : "slow");
   g_string_append(out, ".\n");

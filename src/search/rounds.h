@@ -33,8 +33,9 @@ typedef struct {
 
 typedef struct Rounds Rounds;
 
-/* Neither model, cluster, prices, journal, what was simulated (Simulation) nor stop is owned; these three may be NULL. threads: 0 = one for each processor;
- * no more are started than a round has simulations, and where none can be, the caller's own does the work. */
+/* Neither model, cluster, prices, journal, what was simulated (Simulation) nor stop is owned; these three may be NULL.
+ * threads: 0 = one for each processor; no more are started than a round has simulations, and where none can be, the
+ * caller's own does the work. */
 Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, const GArray *simulated,
                    Stop *stop, int threads);
 void rounds_free(Rounds *rounds);
