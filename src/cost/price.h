@@ -93,6 +93,12 @@ typedef struct {
                               change in time */
 } LayerPrice;
 
+/* What placeholders take on a device that has this layer too: blocks share shapes, so that the one with most has all. */
+static inline double placeholders_with(double others, const LayerPrice *layer)
+{
+  return MAX(others, layer->placeholder_bytes);
+}
+
 /* What an op takes whenever it runs. */
 typedef struct {
   double seconds;  /* on the slowest of the job's devices */

@@ -130,7 +130,7 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
 
   for (int i = first; i < end; i++) {
     const LayerPrice *price = price_of_layer(r->prices, r->model, type, i);
-    placeholders = MAX(placeholders, price->placeholder_bytes);
+    placeholders = placeholders_with(placeholders, price);
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
   }
   double buckets = op_bucket_bytes(&r->layout->states[0], (to->params - from->params) * r->chunks) / r->chunks;

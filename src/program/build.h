@@ -136,7 +136,7 @@ typedef struct {
   Frozen frozen[2]; /* [experts] */
   OptimizerWork optimizer[2];
   double largest;   /* parameters of the largest tensor */
-  double placeholder_bytes; /* of the layer that has most: blocks share shapes */
+  double placeholder_bytes; /* placeholders_with() all of its layers */
   double block_bytes, left_bytes; /* the largest tensor that forwards keep; what the head keeps, whose blocks are few */
   double apart[2];  /* [experts]: parameters of layers whose largest tensor has an fp32 copy larger than that */
   double whole;     /* parameters that are not divided, none of them experts that are apart */

@@ -467,7 +467,7 @@ static void add_layer(const ProgramBuild *b, RankWeights *w, int i)
   w->params[1] += layer->expert_params;
   w->whole += layer->whole;
   w->largest = MAX(w->largest, layer->largest);
-  w->placeholder_bytes = MAX(w->placeholder_bytes, layer->placeholder_bytes);
+  w->placeholder_bytes = placeholders_with(w->placeholder_bytes, layer);
   w->block_bytes = MAX(w->block_bytes, head ? 0 : layer->block_bytes);
   w->left_bytes += head ? layer->saved_bytes : 0;
 }

@@ -152,7 +152,7 @@ static double fixed_bytes(const Stage *stage, const GArray *variants, Stop *stop
     for (int i = stage->blocks.first; i < stage->blocks.end; i++) {
       const LayerPrice *l = price_of_layer(prices, stage->model, 0, i);
       scratch = MAX(scratch, l->transient_bytes + l->recomputed_bytes);
-      placeholders = MAX(placeholders, l->placeholder_bytes);
+      placeholders = placeholders_with(placeholders, l);
       params += l->params;
     }
     most = MAX(most, scratch * (1 + layout.passes.framework->fragmentation) + op_bucket_bytes(layout.states, params) +
