@@ -201,12 +201,62 @@ START_TEST(modules_record_their_ops)
           operations[s] += sorts || g_str_equal(op->name, "dispatch") ? op_operations(op, f.framework) : 0;
           bytes[s] += sorts || g_str_equal(op->name, "dispatch") ? op->memory.bytes : 0;
         }
+      for (gsize i = 0; i < G_N_ELEMENTS(ops); i++)
+        ck_assert_msg(ops[i].dense != (layer == 1) || !ops[i].modules || met >> i & 1, "no %s in layer %d", ops[i].op, layer);
       ck_assert_uint_eq(met >> 11 & 3, layer == 1 ? sets[s] & (ATTN | MLP) ? 2 : 0 : sets[s] & ~(guint)MLP ? 1 : 0);
       layer_work_clear(&work);
       planned_clear(&f);
     }
   for (gsize s = 1; s < G_N_ELEMENTS(sets); s++)
     ck_assert(operations[s] == operations[0] && bytes[s] == bytes[0]);
+}
+END_TEST
+
+/* Tokens that ranks gather before they sort them are chosen by the router, which Megatron Core's route() ends with; sorting is
+ * of experts alone. */
+START_TEST(gathered_choices_are_recorded)
+{
+  enum { ROUTER = 1u << RECORDED_MOE_ROUTER, PREPROCESS = 1u << RECORDED_MOE_PREPROCESS, MOE = 1u << RECORDED_MOE };
+  static const struct {
+    guint modules;
+    int choice, sorting, rows; /* recorded; -1: not one of its own */
+  } cases[] = {
+    { 1u << RECORDED_ATTN, 0, -1, 0 }, { ROUTER, 1, 0, 0 }, { ROUTER | PREPROCESS, 1, 0, 0 }, { MOE, 1, -1, 1 },
+  };
+  static const char *const names[] = { "dispatch", "sort choices", "permute rows" };
+  double all[2] = { 0 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    LayerWork work;
+    double operations = 0, bytes = 0;
+    int found[2][G_N_ELEMENTS(names)];
+    memset(found, -1, sizeof found);
+    setup(&f);
+    f.plan.dispatch = DISPATCH_GATHER;
+    f.plan.graph = GRAPH_PARTIAL;
+    f.plan.graph_modules = cases[i].modules;
+    layer_work_init(&work, f.model, model_layer(f.model, 2), PASSES(&f.plan), f.cluster);
+    const GArray *const passes[] = { work.forward, work.backward };
+    for (int p = 0; p < 2; p++)
+      for (guint o = 0; o < passes[p]->len; o++) {
+        const Op *op = &g_array_index(passes[p], Op, o);
+        for (gsize n = 0; n < G_N_ELEMENTS(names); n++)
+          if (g_str_equal(op->name, names[n])) {
+            found[p][n] = op_is_recorded(op, PASSES(&f.plan));
+            operations += op_operations(op, f.framework);
+            bytes += op->memory.bytes;
+          }
+      }
+    for (int p = 0; p < 2; p++)
+      ck_assert_msg(found[p][0] == cases[i].choice && found[p][1] == cases[i].sorting && found[p][2] == cases[i].rows,
+                    "%zu: %d %d %d", i, found[p][0], found[p][1], found[p][2]);
+    all[0] = i ? all[0] : operations;
+    all[1] = i ? all[1] : bytes;
+    ck_assert(operations == all[0] && bytes == all[1]);
+    layer_work_clear(&work);
+    planned_clear(&f);
+  }
 }
 END_TEST
 
@@ -270,4 +320,5 @@ START_TEST(mamba_alone_is_replayed)
 END_TEST
 
 TEST_MAIN("replay", recorded_inputs_are_copied, recorded_mamba, recorded_modules_are_checked, modules_record_their_ops,
+          gathered_choices_are_recorded,
           named_modules_are_replayed, mamba_alone_is_replayed)

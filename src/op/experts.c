@@ -115,11 +115,12 @@ static double route_saved(const Build *b, double rows)
   return own + rows * b->expert_block.size * row + (f->experts / p->ep + 1) * sizeof(gint32);
 }
 
-/* Choosing experts and sorting rows for them, of which one may be recorded without the other. */
+/* Choosing experts and sorting rows for them, of which one may be recorded without the other: the choice is the router's,
+ * wherever rows are sorted (Megatron Core's route()). */
 static void choose_and_sort(Build *b, const Stream *choice, const Stream *sorting)
 {
   guint part = b->part, recorded = b->passes->recorded;
-  gboolean apart = part == RECORDS_PREPROCESS && !(recorded & RECORDS_PREPROCESS) && recorded & RECORDS_ROUTER;
+  gboolean apart = recorded & RECORDS_ROUTER && !(recorded & part);
   Stream both = *choice;
 
   if (apart) {
