@@ -260,6 +260,48 @@ START_TEST(gathered_choices_are_recorded)
 }
 END_TEST
 
+/* A decoder's attention that reads what the encoder gave is of `attn`, and that is another input. */
+START_TEST(cross_attention_is_recorded)
+{
+  static const char *const names[] = { "cross norm", "cross q", "cross projection" };
+
+  for (int set = 0; set < 2; set++) {
+    Planned f;
+    LayerWork work;
+    double bytes[2], kernels[2], operations[2];
+    int met = 0;
+    planned_init(&f, fixture_known_model("t5-base"), fixture_cluster("dgx-h100", 8), "nemo-2026-04");
+    planned_spread(&f, 1);
+    f.plan.graph = GRAPH_PARTIAL;
+    f.plan.graph_modules = 1u << (set ? RECORDED_MLP : RECORDED_ATTN);
+    planned_accept(&f);
+    int layer = f.model->blocks;
+    while (!model_layer(f.model, layer)->cross.heads)
+      layer--;
+    layer_work_init(&work, f.model, model_layer(f.model, layer), PASSES(&f.plan), f.cluster);
+    const GArray *const passes[] = { work.forward, work.backward };
+    for (int p = 0; p < 2; p++)
+      for (guint o = 0; o < passes[p]->len; o++) {
+        const Op *op = &g_array_index(passes[p], Op, o);
+        for (gsize n = 0; n < G_N_ELEMENTS(names); n++)
+          if (g_str_equal(op->name, names[n])) {
+            ck_assert_msg(op_is_recorded(op, PASSES(&f.plan)) == !set, "%s", names[n]);
+            met |= 1 << (p * (int)G_N_ELEMENTS(names) + (int)n);
+          }
+      }
+    ck_assert_int_eq(met, 077);
+    layer_work_clear(&work);
+    const PassLayout *l = PASSES(&f.plan);
+    double own = (double)f.plan.micro_batch * l->decoder_seq, read = (double)f.plan.micro_batch * l->seq;
+    replay_of(&f, layer, bytes, kernels, operations);
+    ck_assert_double_eq(kernels[0], set ? 1 : 4);
+    ck_assert_double_eq(bytes[0], 4 * f.model->hidden * (own + (set ? 0 : read)) + (set ? 0 : 3 * own * l->seq));
+    ck_assert_double_eq(bytes[1], 4 * f.model->hidden * own);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* Of modules that are named: a mask goes with attention alone, and what a part gives is what its end gives. */
 START_TEST(named_modules_are_replayed)
 {
@@ -320,5 +362,5 @@ START_TEST(mamba_alone_is_replayed)
 END_TEST
 
 TEST_MAIN("replay", recorded_inputs_are_copied, recorded_mamba, recorded_modules_are_checked, modules_record_their_ops,
-          gathered_choices_are_recorded,
+          gathered_choices_are_recorded, cross_attention_is_recorded,
           named_modules_are_replayed, mamba_alone_is_replayed)

@@ -223,9 +223,11 @@ void build_block(Build *b)
   if (mixes)
     build_mixer(b);
   if (b->spec->cross.heads) {
+    b->part = mixes ? 1u << recorded_mixer(b->spec) : 0;
     build_norm(b, "cross norm");
     build_cross_attention(b);
     build_residual(b);
+    b->part = 0;
   }
   if (feeds) {
     build_replay(b, FALSE);

@@ -38,19 +38,21 @@ static gboolean records_feeding(const Build *b)
 /* What a recorded part reads lies where it was recorded, so its inputs are copied there, in place of which the backward
  * keeps them, and so are gradients of what it gives (Transformer Engine's graph.py, static_input_surface and
  * static_grad_outputs). Where a block's attention is recorded one input is a mask of a byte for each pair of tokens, which
- * Megatron Core makes for each replay where there is none (transformer_layer.py, get_zero_attention_mask). Operations of the
- * host besides the copies are the mask, the function of autograd that does this, and the replay. */
+ * Megatron Core makes for each replay where there is none (transformer_layer.py, get_zero_attention_mask). What an encoder gave is another input of
+ * attention that reads it. Operations of the host besides the copies are the mask, the function of autograd that does this, and the replay. */
 void build_replay(Build *b, gboolean mixes)
 {
   enum { FUNCTION_AND_REPLAY = 2, MASK_AND_COPY = 2 };
   gboolean mixer = records_mixer(b), masked = mixer && recorded_mixer(b->spec) == RECORDED_ATTN;
+  gboolean crosses = mixer && b->spec->cross.heads > 0;
   double row = b->hidden * b->bytes, mask = b->tokens * b->passes->seq;
-  int copies = 1 + (masked ? MASK_AND_COPY : 0);
+  double rows = b->rows * (1 + (crosses ? b->passes->seq / b->seq : 0));
+  int copies = 1 + crosses + (masked ? MASK_AND_COPY : 0);
   Given out = given(b);
 
   if (mixes ? !mixer : mixer || !records_feeding(b))
     return;
-  build_stream(b, &(Stream) { .name = "graph input", .forward_bytes = 2 * b->rows * row + (masked ? 3 * mask : 0),
+  build_stream(b, &(Stream) { .name = "graph input", .forward_bytes = 2 * rows * row + (masked ? 3 * mask : 0),
                               .forward_kernels = copies, .forward_operations = copies + FUNCTION_AND_REPLAY,
                               .backward_bytes = 2 * out.rows * row, .backward_kernels = out.tensors,
                               .backward_operations = out.tensors + FUNCTION_AND_REPLAY });

@@ -2,7 +2,7 @@
  * What a partial CUDA graph covers, beyond its kind (framework.h): the modules of a set (Megatron Core's
  * cuda_graph_modules, cuda_graph_scope before 0.18), each of the blocks that have it.
  *
- * attn: attention with its norm and residual sum. mamba: a layer of Mamba with the same. mlp: a dense feed-forward with the
+ * attn: attention with its norm and residual sum, and cross attention. mamba: a layer of Mamba with the same. mlp: a dense feed-forward with the
  * same. moe: one of experts with all that it exchanges. moe_router: of experts the norm, the router, and shared experts that
  * do not run beside the exchange. moe_preprocess: beside it what lays tokens out for the exchange.
  */
