@@ -2,7 +2,9 @@
 #include "main.h"
 
 #include "base/error.h"
+#include "fixture.h"
 #include "import/launch.h"
+#include "plan/check.h"
 
 #include <string.h>
 
@@ -315,5 +317,74 @@ START_TEST(groups_of_arguments)
 }
 END_TEST
 
+/* Modules of recorded layers: those that are named, of both names and of Python's lists, else whole layers of the model;
+ * with switches of before. */
+START_TEST(recorded_layers)
+{
+#define MODULES(list) "\"cuda_graph\": \"partial\", \"cuda_graph_modules\": [" list "]"
+#define USUAL "\"cuda_graph\": \"partial\""
+#define FULL "\"cuda_graph\": \"full\""
+#define TE "--cuda-graph-impl transformer_engine "
+#define LOCAL "--cuda-graph-impl local "
+#define PADDED "--moe-expert-capacity-factor 1.5 --moe-pad-expert-input-to-capacity "
+#define REMADE "--recompute-granularity selective --recompute-modules moe "
+  static const struct {
+    const char *words, *plan; /* NULL: no graphs */
+    const char *assumed;      /* begins so; NULL: nothing is */
+  } rows[] = {
+    { "", NULL, NULL }, { "--cuda-graph-impl none", NULL, NULL }, { "--cuda-graph-modules attn", NULL, NULL },
+    { "--cuda-graph-scope full_iteration", NULL, NULL }, { "--cuda-graph-impl full_iteration", FULL, NULL },
+    { LOCAL "--cuda-graph-scope full_iteration", FULL, NULL }, { TE "--cuda-graph-scope attn", USUAL, NULL },
+    { TE "--cuda-graph-scope \"['attn', 'mlp']\"", MODULES("\"attn\", \"mlp\""), NULL },
+    { TE "--cuda-graph-modules mlp", MODULES("\"mlp\""), NULL },
+    { TE, MODULES("\"attn\", \"mlp\""), NULL }, { TE "--cuda-graph-scope full", MODULES("\"attn\", \"mlp\""), NULL },
+    { TE "--cuda-graph-modules attn mamba", USUAL, NULL }, { "--external-cuda-graph", MODULES("\"attn\", \"mlp\""), NULL },
+    { "--enable-cuda-graph --cuda-graph-scope attn", USUAL, NULL },
+    { TE "--cuda-graph-modules mamba", NULL, "cuda_graph: none: no layer has a module that is recorded" },
+    { EXPERTS TE "--cuda-graph-modules attn moe_router", MODULES("\"attn\", \"moe_router\""), NULL },
+    { EXPERTS TE "--cuda-graph-modules attn moe_router moe_preprocess", USUAL, NULL },
+    { EXPERTS TE "--cuda-graph-modules attn mlp", MODULES("\"attn\""), NULL }, { EXPERTS TE, MODULES("\"attn\""), NULL },
+    { EXPERTS PADDED TE, MODULES("\"attn\", \"moe\""), NULL },
+    { EXPERTS TE "--moe-layer-freq '([0]*3+[1]*9)'", MODULES("\"attn\", \"mlp\""), NULL },
+    { EXPERTS TE "--moe-layer-freq '([0]*3+[1]*9)' --cuda-graph-modules mlp", MODULES("\"mlp\""), NULL },
+    { EXPERTS LOCAL "--cuda-graph-modules moe_router", MODULES("\"moe_router\", \"moe_preprocess\""), "cuda_graph_impl: local" },
+    { EXPERTS LOCAL "--cuda-graph-modules moe_preprocess", MODULES("\"moe_router\", \"moe_preprocess\""),
+      "cuda_graph_impl: local" },
+    { EXPERTS LOCAL "--cuda-graph-modules attn moe_router", USUAL, "cuda_graph_impl: local" },
+    { EXPERTS "--enable-cuda-graph --cuda-graph-modules attn moe_router", USUAL, "cuda_graph_impl: local" },
+    { EXPERTS REMADE LOCAL "--cuda-graph-modules attn moe_router", MODULES("\"attn\""), "cuda_graph_modules: moe_router: " },
+    { EXPERTS REMADE LOCAL "--cuda-graph-modules moe_router", NULL, "cuda_graph_modules: moe_router: " },
+  };
+  static const char *const bad[][2] = {
+    { TE "--cuda-graph-modules attn router", "x.sh: cuda_graph_modules: router: expected modules of layers" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *words = g_strdup_printf("%s --global-batch-size 8", rows[i].words);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = read_words(words, &error);
+    g_autoptr(Framework) framework = NULL;
+    ck_assert_msg(l != NULL, "%s: %s", words, error ? error->message : "");
+    g_autoptr(GString) plan = g_string_new(l->plan);
+    g_string_replace(plan, "\n", " ", 0);
+    while (g_string_replace(plan, "  ", " ", 0))
+      ;
+    const char *graph = strstr(plan->str, "\"cuda_graph");
+    gboolean named = strstr(plan->str, "\"cuda_graph_modules") != NULL;
+    ck_assert_msg(rows[i].plan ? graph && g_str_has_prefix(graph, rows[i].plan) : !graph, "%s: %s", words, plan->str);
+    ck_assert_msg(named == (rows[i].plan && strstr(rows[i].plan, "_modules")), "%s: %s", words, plan->str);
+    ck_assert_msg(!rows[i].assumed || g_str_has_prefix(l->assumed->pdata[0], rows[i].assumed), "%s", words);
+    ck_assert_msg(l->unknown->len == 0 && (l->assumed->len > 0) == (rows[i].assumed != NULL), "%s: %s", words,
+                  l->assumed->len ? (char *)l->assumed->pdata[0] : "");
+    g_autoptr(Model) model = model_parse(l->model, strlen(l->model), "x.sh", NULL);
+    g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+    Plan read;
+    ck_assert_msg(plan_parse(l->plan, strlen(l->plan), "x.sh", model, &read, &framework, &error) &&
+                  plan_check(&read, model, cluster, &error) == RULE_NONE, "%s: %s", words, error ? error->message : "");
+  }
+  refused(bad, G_N_ELEMENTS(bad));
+}
+END_TEST
+
 TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts, stages_with_embedding, shards, batches_of_schedules,
-          not_simulated, groups_of_arguments)
+          not_simulated, groups_of_arguments, recorded_layers)

@@ -35,7 +35,10 @@ char *megatron_model(Reading *r);
 /* Fills in the plan, its GPUs and the framework; FALSE and the error. `layers`: of the model. */
 gboolean megatron_plan(Reading *r);
 
-/* What it says of recorded kernels. */
+/* What records kernels, as --cuda-graph-impl names it; "" where nothing does. */
+const char *megatron_graph_kind(Reading *r);
+
+/* What it says of recorded kernels; the model is read before. */
 void megatron_graph_put(Reading *r, JsonWriter *w);
 
 /* Blocks of the model. */

@@ -459,7 +459,7 @@ static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)
 /* The generation of the software that has such arguments. */
 static const char *framework_of(Reading *r, const Degrees *d)
 {
-  static const char *const recent[] = { "overlap_moe_expert_parallel_comm", "cuda_graph_impl",
+  static const char *const recent[] = { "overlap_moe_expert_parallel_comm",
                                         "moe_flex_dispatcher_backend" };
   gboolean old = reading_flag(r, "checkpoint_activations") || *reading_text(r, "activations_checkpoint_method");
 
@@ -473,8 +473,8 @@ static const char *framework_of(Reading *r, const Degrees *d)
   for (gsize i = 0; i < G_N_ELEMENTS(recent); i++)
     if (*reading_text(r, recent[i]) && !g_str_equal(reading_text(r, recent[i]), "none"))
       return "megatron-core-2026";
-  gboolean four = reading_flag(r, "fp4_param_gather");
-  return reading_flag(r, "overlap_moe_expert_parallel_comm") || four ? "megatron-core-2026" : "megatron-core";
+  gboolean four = reading_flag(r, "fp4_param_gather"), records = *megatron_graph_kind(r) != '\0';
+  return reading_flag(r, "overlap_moe_expert_parallel_comm") || four || records ? "megatron-core-2026" : "megatron-core";
 }
 
 /* As few GPUs, from so many on, as the degrees divide, and experts their share of. */
