@@ -23,6 +23,9 @@ START_TEST(sets)
   names_append_set(LIST, 0, ":", text);
   names_append_set(LIST, 5, ":", text);
   ck_assert_str_eq(text->str, "of:gpipe+zb-h1");
+  g_autofree char *joined = names_joined(LIST, 5, ", "), *none = names_joined(LIST, 0, ", ");
+  ck_assert_str_eq(joined, "gpipe, zb-h1");
+  ck_assert_str_eq(none, "");
 }
 END_TEST
 

@@ -284,9 +284,11 @@ static const struct {
   { EXPERTS("none", "fp8", "16,1,alltoall,,1,rough,0,partial"), "fp8_recipe: \"rough\": expected one of" },
   { EXPERTS("none", "bf16", "0,1,alltoall,,1,,0,partial"), "ep: \"0\": expected an integer from 1" },
   { EXPERTS("none", "bf16", "16,1,alltoall,,1,,2,partial"), "moe_a2a_overlap: \"2\": expected 0, 1 or nothing" },
-  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,some"), "cuda_graph: \"some\": expected one of none, partial, full" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,some"), "cuda_graph: \"some\": expected one of none, partial, partial:A+B (modules), full" },
   { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,partial:core_attn"),
-    "cuda_graph: \"partial:core_attn\": expected modules joined by +, each once, behind the colon" },
+    "cuda_graph: \"partial:core_attn\": expected one of none, partial, partial:A+B (modules), full" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,full:attn"),
+    "cuda_graph: \"full:attn\": expected one of none, partial, partial:A+B (modules), full" },
   { ROW("47", "1", "16", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,partial"), "layers: \"47\": expected 48" },
   { ROW("", "1", "16", "none", "bf16", "qwen9,16,1,alltoall,,1,,0,partial"), "qwen9" },
 };

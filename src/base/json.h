@@ -110,6 +110,9 @@ int names_find(const char *const *names, const char *name);
 guint names_parse_set(const char *const *names, const char *text);
 void names_append_set(const char *const *names, guint set, const char *before, GString *text);
 
+/* A set of them joined by `between`; newly allocated. */
+char *names_joined(const char *const *names, guint set, const char *between);
+
 /* The entry of a NULL-terminated list that is nearest in spelling, however far
  * that is: one that has all runs of letters and of digits of the name in their order, as "llama-3.1-8b" has those of
  * "llama3-8b", else the one with the fewest edits, of these the one that begins most alike; NULL if the list is empty. */
@@ -153,6 +156,9 @@ void json_put_int(JsonWriter *w, const char *key, gint64 value);
 void json_put_thousandths(JsonWriter *w, const char *key, gint64 value);
 void json_put_bool(JsonWriter *w, const char *key, gboolean value);
 void json_put_string(JsonWriter *w, const char *key, const char *value);
+
+/* A list of names, those of a set of which bit i is entry i, on a line; nothing where it is empty. */
+void json_put_set(JsonWriter *w, const char *key, const char *const *names, guint set);
 
 /* A value as it was read, with all that it holds. */
 void json_put_item(JsonWriter *w, const char *key, const cJSON *item);

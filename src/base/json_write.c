@@ -114,6 +114,17 @@ void json_put_string(JsonWriter *w, const char *key, const char *value)
     g_string_append(w->text, "null");
 }
 
+void json_put_set(JsonWriter *w, const char *key, const char *const *names, guint set)
+{
+  if (!set)
+    return;
+  json_open_line(w, key, '[');
+  for (int i = 0; names[i]; i++)
+    if (set >> i & 1)
+      json_put_string(w, NULL, names[i]);
+  json_close_line(w, ']');
+}
+
 void json_put_item(JsonWriter *w, const char *key, const cJSON *item)
 {
   gboolean object = cJSON_IsObject(item);

@@ -26,13 +26,22 @@ guint names_parse_set(const char *const *names, const char *text)
   return set;
 }
 
+char *names_joined(const char *const *names, guint set, const char *between)
+{
+  GString *text = g_string_new(NULL);
+
+  for (int i = 0; names[i]; i++)
+    if (set >> i & 1)
+      g_string_append_printf(text, "%s%s", text->len ? between : "", names[i]);
+  return g_string_free(text, FALSE);
+}
+
 void names_append_set(const char *const *names, guint set, const char *before, GString *text)
 {
-  for (int i = 0; names[i]; i++)
-    if (set >> i & 1) {
-      g_string_append_printf(text, "%s%s", before, names[i]);
-      before = "+";
-    }
+  g_autofree char *joined = names_joined(names, set, "+");
+
+  if (set)
+    g_string_append_printf(text, "%s%s", before, joined);
 }
 
 static char folded(char c)

@@ -208,8 +208,9 @@ static void add_recompute(GString *s, const Plan *p)
 
 static void add_graph(GString *s, const Plan *p)
 {
-  g_string_append(s, cuda_graph_names[p->graph]);
-  names_append_set(recorded_module_names, p->graph_modules, ":", s);
+  g_autofree char *graph = recorded_text(p->graph, p->graph_modules);
+
+  g_string_append(s, graph);
 }
 
 static void add_overlaps(GString *s, const Plan *p)

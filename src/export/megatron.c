@@ -47,14 +47,10 @@ char *megatron_graph_modules(const Export *e, const char *between)
   const PassLayout *p = &e->layout.passes;
   gboolean reads = e->layout.expert_capacity > 0 && !p->expert_rows_known && p->dispatch == DISPATCH_ALL_TO_ALL;
   guint modules = pass_recorded(p) & recorded_modules_of(e->model);
-  g_autoptr(GString) text = g_string_new(NULL);
 
   if (reads)
     modules &= ~(1u << RECORDED_MOE_PREPROCESS);
-  for (int i = 0; recorded_module_names[i]; i++)
-    if (modules >> i & 1)
-      g_string_append_printf(text, "%s%s", text->len ? between : "", recorded_module_names[i]);
-  return g_strdup(text->str);
+  return names_joined(recorded_module_names, modules, between);
 }
 
 double megatron_rank_capacity(const Export *e)

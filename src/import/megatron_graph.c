@@ -89,11 +89,6 @@ void megatron_graph_put(Reading *r, JsonWriter *w)
     return;
   }
   json_put_string(w, "cuda_graph", "partial");
-  if (modules == (all & RECORDED_USUAL))
-    return;
-  json_open_line(w, "cuda_graph_modules", '[');
-  for (int i = 0; recorded_module_names[i]; i++)
-    if (modules >> i & 1)
-      json_put_string(w, NULL, recorded_module_names[i]);
-  json_close_line(w, ']');
+  if (modules != (all & RECORDED_USUAL))
+    json_put_set(w, "cuda_graph_modules", recorded_module_names, modules);
 }

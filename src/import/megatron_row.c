@@ -88,15 +88,15 @@ static void put_modules(Row *row, const cJSON *item)
   case_row_set(row->cells, "recompute_modules", "%s", names->str);
 }
 
-/* Behind the kind of graphs: "partial:attn+mamba". */
 static void put_recorded(Row *row, const cJSON *item)
 {
-  g_autoptr(GString) cell = g_string_new("partial");
   const cJSON *name;
+  guint modules = 0;
 
   cJSON_ArrayForEach(name, item)
-    g_string_append_printf(cell, "%c%s", strchr(cell->str, ':') ? '+' : ':', name->valuestring);
-  case_row_set(row->cells, "cuda_graph", "%s", cell->str);
+    modules |= 1u << names_find(recorded_module_names, name->valuestring);
+  g_autofree char *cell = recorded_text(GRAPH_PARTIAL, modules);
+  case_row_set(row->cells, "cuda_graph", "%s", cell);
 }
 
 /* The column has overlap of both halves of data parallelism or none of any kind; what lies between is named. */

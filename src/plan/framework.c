@@ -10,7 +10,6 @@
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", "a2a+p2p", NULL };
 const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", "hybridep", NULL };
-const char *const cuda_graph_names[] = { "none", "partial", "full", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "rowwise", "blockwise",
                                          "mxfp8", "nvfp4", NULL };
 const char *const fp8_library_names[] = { "transformer-engine", "torchao", NULL };

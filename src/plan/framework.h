@@ -63,12 +63,6 @@ extern const char *const expert_dispatch_names[];
  * experts with fewer work on empty rows up to it, so that all have as many. */
 typedef enum { CAPACITY_NONE, CAPACITY_DROP, CAPACITY_PAD } ExpertCapacity;
 
-/* Kernels that the host launches as recorded graphs: none; those of modules of each layer (recorded.h), whose shapes do
- * not depend on the routing; all of a step (Megatron Core's cuda_graph_impl none, transformer_engine, and
- * full_iteration). */
-typedef enum { GRAPH_NONE, GRAPH_PARTIAL, GRAPH_FULL, GRAPH_COUNT } CudaGraph;
-extern const char *const cuda_graph_names[];
-
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 typedef enum { PLACEHOLDERS_NONE, PLACEHOLDERS_PASSING, PLACEHOLDERS_KEPT } Placeholders; /* op/placeholder.c */
 

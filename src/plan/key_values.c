@@ -96,18 +96,6 @@ static gboolean read_modules(const JsonDoc *doc, const cJSON *list, const char *
   return *modules || json_error(doc, list, error, "a list of modules");
 }
 
-static gboolean write_modules(const char *key, const char *const *names, guint modules, JsonWriter *w)
-{
-  if (!modules)
-    return TRUE;
-  json_open_line(w, key, '[');
-  for (int i = 0; names[i]; i++)
-    if (modules >> i & 1)
-      json_put_string(w, NULL, names[i]);
-  json_close_line(w, ']');
-  return TRUE;
-}
-
 gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *list, Plan *plan, GError **error)
 {
   return read_modules(doc, list, recompute_module_names, &plan->scope.modules, error);
@@ -115,7 +103,8 @@ gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *list, Plan *pla
 
 gboolean write_recompute_modules(const Plan *p, JsonWriter *w)
 {
-  return write_modules("recompute_modules", recompute_module_names, p->scope.modules, w);
+  json_put_set(w, "recompute_modules", recompute_module_names, p->scope.modules);
+  return TRUE;
 }
 
 gboolean read_graph_modules(const JsonDoc *doc, const cJSON *list, Plan *plan, GError **error)
@@ -125,7 +114,8 @@ gboolean read_graph_modules(const JsonDoc *doc, const cJSON *list, Plan *plan, G
 
 gboolean write_graph_modules(const Plan *p, JsonWriter *w)
 {
-  return write_modules("cuda_graph_modules", recorded_module_names, p->graph_modules, w);
+  json_put_set(w, "cuda_graph_modules", recorded_module_names, p->graph_modules);
+  return TRUE;
 }
 
 gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error)

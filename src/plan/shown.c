@@ -32,10 +32,8 @@ static const char *ordered(const Plan *plan)
 
 static const char *recorded(const Plan *p)
 {
-  g_autoptr(GString) text = g_string_new(cuda_graph_names[p->graph]);
-
-  names_append_set(recorded_module_names, p->graph_modules, ":", text);
-  return g_intern_string(text->str);
+  g_autofree char *text = recorded_text(p->graph, p->graph_modules);
+  return g_intern_string(text);
 }
 
 const char *plan_shown(const Plan *plan, int i)

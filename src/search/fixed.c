@@ -88,14 +88,12 @@ static gboolean fix_recompute(const PlanKey *key, const char *value, Fixed *out,
   return TRUE;
 }
 
-/* A kind of graphs; "partial:attn+mamba" are these modules. */
 static gboolean fix_graph(const PlanKey *key, const char *value, Fixed *out, GError **error)
 {
-  g_auto(GStrv) parts = g_strsplit(value, ":", 2);
-  int graph = parts[0] ? names_find(cuda_graph_names, parts[0]) : -1;
-  guint modules = graph == GRAPH_PARTIAL && parts[1] ? names_parse_set(recorded_module_names, parts[1]) : 0;
+  CudaGraph graph;
+  guint modules;
 
-  if (graph < 0 || (parts[1] && !modules))
+  if (!recorded_parse(value, &graph, &modules))
     return bad_name(key, key->choices, value, error);
   out->value[KEY_GRAPH] = graph;
   out->value[KEY_GRAPH_MODULES] = modules ? (int)modules : -1;

@@ -52,20 +52,19 @@ gboolean cells_read_numbers(const Csv *csv, int row, CaseNumbers *n, GError **er
   return TRUE;
 }
 
-/* "partial:attn+mamba": these modules. */
 static gboolean read_graph(const Csv *csv, int row, Plan *out, GError **error)
 {
-  g_auto(GStrv) parts = g_strsplit(cells_optional(csv, row, "cuda_graph"), ":", 2);
-  int graph = parts[0] ? names_find(cuda_graph_names, parts[0]) : GRAPH_NONE;
+  const char *cell = cells_optional(csv, row, "cuda_graph");
+  CudaGraph graph;
+  guint modules;
 
-  if (graph < 0)
-    return cells_not_one_of(csv, row, "cuda_graph", cuda_graph_names, error);
-  if (parts[0])
-    plan_set_graph(out, graph);
-  if (!parts[0] || !parts[1])
+  if (!*cell)
     return TRUE;
-  out->graph_modules = names_parse_set(recorded_module_names, parts[1]);
-  return out->graph_modules || csv_refuse(csv, row, "cuda_graph", "modules joined by +, each once, behind the colon", error);
+  if (!recorded_parse(cell, &graph, &modules))
+    return cells_not_one_of(csv, row, "cuda_graph", plan_key_of(KEY_GRAPH)->choices, error);
+  plan_set_graph(out, graph);
+  out->graph_modules = modules;
+  return TRUE;
 }
 
 gboolean cells_read_key(const Csv *csv, int row, const PlanKey *key, PlanFile *out, GError **error)
