@@ -268,7 +268,7 @@ END_TEST
 START_TEST(megatron_recorded_shards)
 {
   static const char lines[] = "cuda_graph: partial: Megatron-FSDP overlaps the exchange of tokens only beside layers that are "
-                              "not recorded, written as none\n";
+                              "not recorded (mcore_fsdp_adapter.py), left out\n";
   Case c = case_new("qwen3-30b-a3b", "dgx-h100", 64);
   g_autoptr(Framework) own = framework_load("megatron-core-2026", NULL);
 

@@ -23,6 +23,30 @@ START_TEST(torchtitan) { check_native("torchtitan", _i); } END_TEST
 START_TEST(nanotron) { check_native("nanotron-2025", _i); } END_TEST
 START_TEST(maxtext) { check_native("maxtext-2026", _i); } END_TEST
 
+/* Experts, with all that newer software has: exchanges beside passes, parts of layers as CUDA graphs, ZeRO-2 and ZeRO-3. */
+START_TEST(newer_with_experts)
+{
+  static const char *const frameworks[] = { "nemo-2025-09", "nemo-2026-04", "megatron-core-2026", "nemo-2026-08",
+                                            "megatron-core-dev-2026" };
+  static const NativeQuestion questions[] = {
+    { "qwen3-next-80b-a3b", "dgx-h100", 64, 64, 4096, "tp=1,pp=1,cp=1", NULL, FALSE },
+    { "qwen3-30b-a3b", "dgx-h100", 32, 128, 4096, "tp=1", NULL, FALSE },
+    { "qwen3-30b-a3b", "hgx-b200", 16, 64, 4096, "zero=2", NULL, TRUE },
+    { "deepseek-v2-lite", "dgx-h100", 16, 64, 4096, "zero=3", NULL, FALSE },
+    { "gpt-oss-20b", "dgx-h100", 16, 64, 4096, NULL, NULL, FALSE },
+    { "mixtral-8x7b", "dgx-h100", 32, 128, 4096, "ep_overlap=1,mbs=1", "offload,states", FALSE },
+  };
+  const NativeQuestion *q = &questions[_i % G_N_ELEMENTS(questions)];
+  const char *framework = frameworks[_i / G_N_ELEMENTS(questions)];
+  Native native = native_ask(q, framework);
+  g_autofree char *asked = native_text(q);
+
+  ck_assert_msg(native.kind != NATIVE_LOSSY && native.kind != NATIVE_REFUSED, "%s, %s: %s: %s: %s", framework, asked,
+                native.plan, native_names[native.kind], native.why);
+  native_clear(&native);
+}
+END_TEST
+
 /* Where nodes and ranks are a multiple of three, weights of 4,096 rows lie on parts of the ranks; experts fit on none. */
 START_TEST(maxtext_on_threes)
 {
@@ -56,4 +80,5 @@ END_TEST
 
 TEST_LOOPS("natives", { megatron, NATIVE_QUESTIONS, TRUE }, { deepspeed, NATIVE_QUESTIONS, TRUE }, { torchtitan, NATIVE_QUESTIONS, TRUE },
            { nanotron, NATIVE_QUESTIONS, TRUE }, { maxtext, NATIVE_QUESTIONS, TRUE }, { maxtext_on_threes, 1 },
+           { newer_with_experts, 30 },
            { exporters_read_their_frameworks, 1 })

@@ -76,7 +76,7 @@ static void put_pipeline(Export *e, GString *text)
 
 static void put_graph(Export *e, GString *text)
 {
-  CudaGraph graph = megatron_graph(e);
+  CudaGraph graph = e->layout.passes.graph;
   double capacity = megatron_rank_capacity(e);
   g_autofree char *modules = megatron_graph_modules(e, ", ");
 

@@ -60,21 +60,10 @@ double megatron_rank_capacity(const Export *e)
   return p->graph == GRAPH_FULL && model_has_experts(e->model) && !p->expert_rows_known ? MAX(1.5, p->expert_tokens) : 0;
 }
 
-CudaGraph megatron_graph(Export *e)
-{
-  const PassLayout *p = &e->layout.passes;
-
-  if (p->graph != GRAPH_PARTIAL || !p->overlap_exchange || !megatron_fsdp(e))
-    return p->graph;
-  export_lose(e, "cuda_graph: partial: Megatron-FSDP overlaps the exchange of tokens only beside layers that are not recorded, "
-              "written as none");
-  return GRAPH_NONE;
-}
-
 /* What recorded kernels need beside their own flags. */
 static void add_graph(Export *e, GString *flags)
 {
-  CudaGraph graph = megatron_graph(e);
+  CudaGraph graph = e->layout.passes.graph;
   double capacity = megatron_rank_capacity(e);
 
   if (graph == GRAPH_NONE)

@@ -167,10 +167,6 @@ gboolean megatron_hybrid(const Model *model);
 /* Modules of layers that are recorded under cuda_graph partial, joined by `between`; g_free it. */
 char *megatron_graph_modules(const Export *e, const char *between);
 
-/* The plan's, or none where Megatron Core refuses it beside an overlapped exchange and its FSDP (mcore_fsdp_adapter.py);
- * then with a loss. */
-CudaGraph megatron_graph(Export *e);
-
 /* Of rows a rank's experts get room for so many times the mean while a whole step is recorded; 0 = none are counted on
  * the device. At least 1.5, as Megatron-Bridge's recipes have. */
 double megatron_rank_capacity(const Export *e);

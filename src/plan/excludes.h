@@ -19,6 +19,12 @@ const char *exclusion_expected(const Exclusion *exclusion);
 /* The key whose value makes a plan have the feature; KEY_OTHER where no one does. */
 PlanKeyId feature_key(Feature feature);
 
+/* The part of a plan that says whether it has the feature, with those before it. */
+PlanPart feature_part(Feature feature);
+
+/* By its name in a framework's file; FEATURE_COUNT if there is none. */
+Feature feature_named(const char *name);
+
 /* Takes the feature from a plan that has it; FALSE if nothing can: degrees and models stay, and stages of ZeRO, which
  * each framework has its own of. */
 gboolean plan_drop(Plan *plan, Feature feature);

@@ -62,6 +62,9 @@ static gboolean zero_0(const Subject *s) { return stage(s->plan, 0); }
 static gboolean zero_1(const Subject *s) { return stage(s->plan, 1); }
 static gboolean zero_2(const Subject *s) { return stage(s->plan, 2); }
 static gboolean zero_3(const Subject *s) { return stage(s->plan, 3); }
+static gboolean zero_2_or_3(const Subject *s) { return s->plan->zero >= 2; }
+static gboolean exchange_overlap(const Subject *s) { return s->plan->overlap.exchange; }
+static gboolean recorded_layers(const Subject *s) { return s->plan->graph == GRAPH_PARTIAL; }
 
 /* Weights that the ranks which share them cannot have equal parts of. */
 static gboolean uneven_shards(const Subject *s)
@@ -337,6 +340,8 @@ static void to_activations_again(Plan *p)
 static void to_kept_outputs(Plan *p) { leave_modules(p, OUTPUT_MODULES); }
 static void to_kept_shared(Plan *p) { leave_modules(p, 1u << MODULE_SHARED_EXPERTS); }
 static void to_shared_apart(Plan *p) { p->overlap.experts = FALSE; }
+static void to_exchange_apart(Plan *p) { p->overlap.exchange = FALSE; }
+static void to_launched(Plan *p) { plan_set_graph(p, GRAPH_NONE); }
 
 static void to_usual_formats(Plan *p)
 {
@@ -420,6 +425,8 @@ static const struct {
   [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows,
                                   KEY_SEQUENCE_PARALLEL },
   [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows, KEY_SEQUENCE_PARALLEL },
+  [FEATURE_EXCHANGE_OVERLAP] = { "exchange_overlap", exchange_overlap, PLAN_PASSES, to_exchange_apart, KEY_EXCHANGE },
+  [FEATURE_RECORDED_LAYERS] = { "recorded_layers", recorded_layers, PLAN_PASSES, to_launched, KEY_GRAPH },
   [FEATURE_SELECTIVE] = { "selective", selective, PLAN_PASSES, to_no_recompute, KEY_RECOMPUTE },
   [FEATURE_RECOMPUTE_BLOCK] = { "recompute_block", recompute_block, PLAN_PASSES, to_all_layers, KEY_RECOMPUTE_LAYERS },
   [FEATURE_RECOMPUTE_GROUPS] = { "recompute_groups", recompute_groups, PLAN_PASSES, to_all_layers },
@@ -427,6 +434,7 @@ static const struct {
   [FEATURE_ZERO_1] = { "zero_1", zero_1, PLAN_STATES, NULL, KEY_ZERO },
   [FEATURE_ZERO_2] = { "zero_2", zero_2, PLAN_STATES, NULL, KEY_ZERO },
   [FEATURE_ZERO_3] = { "zero_3", zero_3, PLAN_STATES, NULL, KEY_ZERO },
+  [FEATURE_ZERO_2_OR_3] = { "zero_2_or_3", zero_2_or_3, PLAN_STATES, NULL, KEY_ZERO },
   [FEATURE_UNEVEN_SHARDS] = { "uneven_shards", uneven_shards, PLAN_STATES, NULL, .told = tell_shards,
                               .expected = "ranks that divide it" },
   [FEATURE_CUT_NODES] = { "cut_nodes", cut_nodes, PLAN_STATES, NULL, .told = tell_degrees,
@@ -453,6 +461,20 @@ static const struct {
 PlanKeyId feature_key(Feature feature)
 {
   return features[feature].key;
+}
+
+PlanPart feature_part(Feature feature)
+{
+  return features[feature].reads;
+}
+
+Feature feature_named(const char *name)
+{
+  Feature i = 0;
+
+  while (i < FEATURE_COUNT && !g_str_equal(features[i].name, name))
+    i++;
+  return i;
 }
 
 gboolean plan_has_all(const Plan *plan, const Model *model, const Cluster *cluster, const Exclusion *exclusion)
@@ -531,62 +553,4 @@ void plan_settle_attention(Plan *plan, const Model *model, const Cluster *cluste
   for (guint i = 0; excludes && i < excludes->len; i++)
     if (g_array_index(excludes, Exclusion, i).features == G_GUINT64_CONSTANT(1) << FEATURE_FUSED_FP32 && fused_fp32(&subject))
       to_unfused(plan);
-}
-
-/* ---- files ---- */
-
-static gboolean read_feature(const JsonDoc *doc, const cJSON *entry, const char *name, Exclusion *out, guint *parts,
-                             GError **error)
-{
-  int i = 0;
-
-  while (i < FEATURE_COUNT && !g_str_equal(features[i].name, name))
-    i++;
-  if (i == FEATURE_COUNT)
-    return json_error(doc, entry, error, "a key of features of src/plan/feature.c joined by \" with \"");
-  if (!out->features)
-    out->changed = i;
-  out->features |= G_GUINT64_CONSTANT(1) << i;
-  out->reads = MAX(out->reads, (int)features[i].reads);
-  *parts |= 1u << features[i].reads;
-  return TRUE;
-}
-
-static gboolean read_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *list, GError **error)
-{
-  g_auto(GStrv) names = g_strsplit(entry->string, " with ", -1);
-  Exclusion e = { 0 };
-  guint parts = 0;
-
-  for (int i = 0; names[i]; i++)
-    if (!read_feature(doc, entry, names[i], &e, &parts, error))
-      return FALSE;
-  if (!cJSON_IsString(entry) || list->len == EXCLUSIONS_MAX)
-    return json_error(doc, entry, error, "a string that says why, of at most %d", EXCLUSIONS_MAX);
-  if (parts >> PLAN_PASSES & 1 && parts >> PLAN_STATES & 1)
-    return json_error(doc, entry, error, "no feature of passes beside one of states");
-  e.reason = g_strdup(entry->valuestring);
-  g_array_append_val(list, e);
-  return TRUE;
-}
-
-static void clear_exclusion(gpointer exclusion)
-{
-  g_free(((Exclusion *)exclusion)->reason);
-}
-
-GArray *exclusions_read(const JsonDoc *doc, const cJSON *framework, GError **error)
-{
-  const cJSON *object = json_get_object(doc, framework, "excludes", FALSE, error), *entry;
-
-  if (!object)
-    return NULL;
-  GArray *list = g_array_new(FALSE, FALSE, sizeof(Exclusion));
-  g_array_set_clear_func(list, clear_exclusion);
-  cJSON_ArrayForEach(entry, object)
-    if (!read_exclusion(doc, entry, list, error)) {
-      g_array_unref(list);
-      return NULL;
-    }
-  return list;
 }

@@ -25,6 +25,7 @@ typedef enum {
   FEATURE_SHARED_OVERLAP, FEATURE_SHARED_AGAIN, FEATURE_KEPT_NORMS,
   FEATURE_KEPT_ACTIVATIONS, FEATURE_KEPT_SCORES, FEATURE_NARROW_PRODUCTS, FEATURE_ACCUMULATION, FEATURE_FUSED_FP32,
   FEATURE_OTHER_FUSED, FEATURE_UNEVEN_SHARDS, FEATURE_UNEVEN_ROUNDS, FEATURE_CUT_NODES,
+  FEATURE_EXCHANGE_OVERLAP, FEATURE_RECORDED_LAYERS, FEATURE_ZERO_2_OR_3,
   FEATURE_SGD_ON_DEVICE, FEATURE_WIDE_BLOCKS, FEATURE_WIDE_BEYOND_STAGE, FEATURE_COUNT,
 } Feature;
 
@@ -32,7 +33,8 @@ typedef enum {
 typedef struct {
   guint64 features; /* bit i is Feature i */
   Feature changed;  /* the first named, which an exporter changes */
-  int reads;        /* PlanPart: the last one; none reads both what changes passes and what becomes of states */
+  int reads;        /* PlanPart: the last one */
+  guint64 beside_states; /* of `features` those that change passes, where others are of states */
   char *reason;
 } Exclusion;
 

@@ -276,7 +276,8 @@ PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster
 /*
  * Parts of a plan, in the order in which a search sets them. A rule is a matter of
  * one part and of those before it; no rule reads both what changes passes and what
- * becomes of states, so that either may be checked once for all values of the other.
+ * becomes of states, so that either may be checked once for all values of the other
+ * (but for what goes to the host, and what a framework excludes of both together).
  */
 typedef enum {
   PLAN_DEGREES,  /* model, cluster, degrees, batch and precision */

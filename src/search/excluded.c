@@ -19,6 +19,9 @@ static const struct {
   { FEATURE_ZERO_1, 1, FALSE },
   { FEATURE_ZERO_2, 2, FALSE },
   { FEATURE_ZERO_3, 3, FALSE },
+  { FEATURE_ZERO_2_OR_3, 1, TRUE },
+  { FEATURE_EXCHANGE_OVERLAP, 1, FALSE },
+  { FEATURE_RECORDED_LAYERS, GRAPH_PARTIAL, FALSE },
   { FEATURE_SHARD_GROUP, 0, TRUE },
   { FEATURE_CONTEXT_CUT, 0, TRUE },
   { FEATURE_OPTIMIZER_ALONE, 1, FALSE },
@@ -63,6 +66,18 @@ PlanRule excluded_check_part(const Plan *plan, const Model *model, const Cluster
       return RULE_FRAMEWORK;
   }
   return rule;
+}
+
+gboolean excluded_reads_passes(const Plan *plan, const Model *model, const Cluster *cluster)
+{
+  const GArray *excludes = plan->framework->excludes;
+  gboolean reads = FALSE;
+
+  for (guint i = 0; excludes && i < excludes->len; i++) {
+    const Exclusion passes = { .features = g_array_index(excludes, Exclusion, i).beside_states };
+    reads |= passes.features && plan_has_all(plan, model, cluster, &passes);
+  }
+  return reads;
 }
 
 /* Whether it is one of how many ranks divide, and of where these lie. */

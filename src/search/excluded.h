@@ -14,6 +14,10 @@ guint64 excluded_asked(const SearchOptions *options);
 PlanRule excluded_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part,
                              guint64 asked);
 
+/* Whether the plan's passes have their part of an exclusion of passes with states: its states are not turned down
+ * whatever its passes are. */
+gboolean excluded_reads_passes(const Plan *plan, const Model *model, const Cluster *cluster);
+
 /* Ranks that ZeRO divides over at most: 0 = all that hold the same weights, or the most of them in equal groups whose
  * parts the plan's framework can make and place; 0 where no group is such. */
 int excluded_shards(const Plan *plan, const Model *model, const Cluster *cluster);

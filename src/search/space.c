@@ -180,7 +180,7 @@ static gboolean reject_states(Walk *w, const Plan *plan, int rule, const PassSta
 
 gboolean space_stops(Walk *w)
 {
-  w->stopped = w->stopped || (w->visitor->stops && w->visitor->stops(w->visitor->data));
+  w->stopped |= !w->stopped && w->visitor->stops && w->visitor->stops(w->visitor->data);
   return w->stopped;
 }
 
@@ -240,7 +240,7 @@ static void walk_pass(Walk *w, const PassStates *states)
   }
 }
 
-/* The rules of all states, under a choice of passes; those that keep everything on the device share them. */
+/* The rules of all states, under a choice of passes; those that no such rule reads share them. */
 static void check_states(const Walk *w, Plan plan, int pass, int *rules)
 {
   for (int i = 0; i < w->n_states; i++) {
@@ -257,23 +257,24 @@ static gboolean is_uneven(const Walk *w, int rule)
 /* Members of one schedule and chunk count. */
 static void walk_leaves(Walk *w, Plan plan)
 {
-  int rules[STATE_CHOICES], hosted[STATE_CHOICES], rule = space_check_part(w, &plan, PLAN_SCHEDULE);
+  int rules[2][STATE_CHOICES], rule = space_check_part(w, &plan, PLAN_SCHEDULE);
+  gboolean shared = FALSE;
   Plan group = plan;
 
   space_choose(&plan, &w->passes[0], &w->states[0]);
   if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
     return;
-  check_states(w, plan, 0, rules);
   for (int i = 0; i < w->n_passes && !space_stops(w); i += 1 + w->passes[i].after) {
-    gboolean host = w->passes[i].activations || w->passes[i].offload_layers;
     space_choose(&plan, &w->passes[i], &w->states[0]);
     gint64 plans = w->variants * (1 + w->passes[i].after);
     if (reject(w, &plan, space_check_part(w, &plan, PLAN_PASSES), plans) ||
         reject(w, &plan, w->beaten[i] ? (int)REJECT_BEATEN : RULE_NONE, plans))
       continue;
-    if (host)
-      check_states(w, plan, i, hosted);
-    const PassStates states = { &group, i, host ? hosted : rules, is_uneven(w, rule) };
+    gboolean apart = offload_keeps(&plan.offload) || excluded_reads_passes(&plan, w->model, w->cluster);
+    if (apart || !shared)
+      check_states(w, plan, i, rules[apart]);
+    shared |= !apart;
+    const PassStates states = { &group, i, rules[apart], is_uneven(w, rule) };
     (w->visitor->part ? space_meet_choice : walk_pass)(w, &states);
   }
 }

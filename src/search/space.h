@@ -2,9 +2,9 @@
  * Walking the declared space. A group shares degrees and batch; its members differ
  * in schedule and chunks, in what changes passes (PassChoice) and in what becomes of
  * states (StateChoice). A rule is checked once for all plans that share what it
- * reads (PlanPart), and turns all of them down at once; rules of states also read
- * whether activations go to the host, and are checked for each choice of passes where
- * they do. Schedules are those that the framework runs, or the one that is fixed.
+ * reads (PlanPart), and turns all of them down at once; rules of states are checked for
+ * each choice of passes whose activations go to the host, or that has what the framework
+ * excludes with some states (excluded.h). Schedules are those that the framework runs, or the one that is fixed.
  * An encoder-decoder's stages are cut by layers, and where the encoder ends on each rank that leaves both
  * stacks equal stages (pipeline_model_parallel_split_rank). Where equal stages break a rule of layers, the plan gets
  * the best split by time. On a mixed cluster groups also differ in the order of the node types along the

@@ -1,0 +1,113 @@
+/* What frameworks cannot do together, in a space. */
+#include "main.h"
+#include "search/excluded.h"
+#include "search_instance.h"
+
+static void check_same_plans(const GArray *a, const GArray *b)
+{
+  ck_assert_uint_eq(a->len, b->len);
+  for (guint i = 0; i < a->len; i++)
+    ck_assert_mem_eq(&g_array_index(a, Plan, i), &g_array_index(b, Plan, i), sizeof(Plan));
+}
+
+/* Plans of the space as if the framework had no exclusion of passes with states, but for those that have all of one;
+ * `left_out`: how many those are. */
+static GArray *plans_filtered(Instance *in, int *left_out)
+{
+  GArray *excludes = in->framework->excludes;
+
+  in->framework->excludes = NULL;
+  GArray *plans = instance_plans(in);
+  in->framework->excludes = excludes;
+  *left_out = 0;
+  for (guint i = plans->len; i-- > 0;)
+    if (plan_excluded(&g_array_index(plans, Plan, i), in->model, in->cluster, in->framework)) {
+      *left_out += 1;
+      g_array_remove_index(plans, i);
+    }
+  return plans;
+}
+
+/* What a framework cannot do together, of passes and of states, is left out, and nothing else, whatever is fixed but all
+ * of it; what is left is searched as by brute force. */
+START_TEST(passes_are_excluded_with_states)
+{
+  static const char *const fixed[] = { "overlap=0", "ep_overlap=1", "ep_overlap=1,graph=partial", "graph=partial,zero=2", "zero=3",
+                                       "recompute=none" };
+  GRand *rand = g_rand_new_with_seed(5200 + _i);
+  int left_out = 0, out;
+  Instance in;
+
+  do {
+    instance_framework_init(&in, rand, _i % 2 ? "megatron-core-2026" : "nemo-2026-06");
+    in.base.graph = GRAPH_NONE;
+    in.base.overlap.experts = FALSE;
+    if (in.model->specs[in.model->layers[1]].ffn.experts > 1 && in.base.gpus > 2 && instance_small(&in))
+      break;
+    instance_clear(&in);
+  } while (TRUE);
+  for (gsize i = 0; i < G_N_ELEMENTS(fixed); i++) {
+    in.options.fixed = fixed_none();
+    ck_assert(fixed_parse("--fix", fixed[i], &in.options.fixed, NULL));
+    g_autoptr(GArray) plans = instance_plans(&in), filtered = plans_filtered(&in, &out);
+    check_same_plans(plans, filtered);
+    left_out += out;
+  }
+  ck_assert_int_gt(left_out, 0);
+  ck_assert(fixed_parse("--fix", "pp=1,tp=1,overlap=1", &in.options.fixed, NULL));
+  instance_check(&in);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Unless all of it is fixed. */
+START_TEST(passes_are_asked_for_with_states)
+{
+  g_autoptr(Model) model = fixture_experts(2, 512, 8, 8, 1024, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core-2026");
+  Plan base = plan_default(model, framework);
+
+  base.gpus = 8;
+  base.global_batch = 16;
+  for (int zero = 1; zero <= 3; zero++) {
+    SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+    ck_assert(fixed_parse("--fix", "pp=1,tp=1,ep=8,ep_overlap=1,graph=partial", &options.fixed, NULL));
+    g_autoptr(SearchResult) open = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(g_array_index(open->best, Found, 0).plan.zero, 1);
+    options.fixed.value[KEY_ZERO] = zero;
+    g_autoptr(SearchResult) asked = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(asked->best->len, 1);
+    const Plan *plan = &g_array_index(asked->best, Found, 0).plan;
+    ck_assert_int_eq(plan_excluded(plan, model, cluster, framework) != 0, zero >= 2);
+  }
+}
+END_TEST
+
+/* Choices of passes that stand for others in a space may not be excluded with states alone. */
+START_TEST(files_say_what_goes_with_states)
+{
+  static const struct {
+    const char *key, *expected; /* NULL: it is read */
+  } cases[] = {
+    { "exchange_overlap with zero_3", NULL },
+    { "zero_2 with recorded_layers with tensor", NULL },
+    { "selective with zero_1", "no feature of passes beside one of states, but exchange_overlap and recorded_layers" },
+    { "zero_1 with exchange_overlap with kept_norms", "no feature of passes beside one of states" },
+    { "zero_1 with layers", "a key of features" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("{\"excludes\":{\"%s\":\"why\"}}", cases[i].key);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(JsonDoc) doc = json_parse(text, strlen(text), "own", &error);
+    g_autoptr(GArray) list = exclusions_read(doc, json_root(doc), &error);
+    ck_assert_int_eq(list == NULL, cases[i].expected != NULL);
+    ck_assert(list || strstr(error->message, cases[i].expected));
+  }
+}
+END_TEST
+
+TEST_LOOPS("search excluded", { passes_are_excluded_with_states, 6, TRUE }, { passes_are_asked_for_with_states, 1 },
+           { files_say_what_goes_with_states, 1 })
