@@ -159,9 +159,13 @@ static char *needs(const Found *f, const Cluster *cluster)
 /* Why a plan that takes less is not recommended. */
 static void say_faster(GString *s, const SearchResult *found, const Result *asked, const char *values)
 {
+  g_autofree char *excluded = note_excluded(asked->model, asked->cluster, asked->plan);
+
   if (asked->metrics.iteration_s >= g_array_index(found->best, Found, 0).metrics.iteration_s)
     g_string_append(s, "\nThe two tie: predictions cannot tell them apart. The recommended plan is " MOST_ROBUST
                        ".\n--exact ranks by time alone.\n");
+  else if (excluded)
+    g_string_append_printf(s, "\nA search without --why-not leaves it out; --fix %s takes it. %s\n", values, excluded);
   else
     g_string_append_printf(s, "\nA search without --why-not holds it at the default; --fix %s takes it.\n", values);
 }
