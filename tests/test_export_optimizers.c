@@ -56,7 +56,9 @@ START_TEST(megatron_optimizers)
 }
 END_TEST
 
-/* Megatron's distributed optimizers take no SGD but the host's; DeepSpeed's are told to. */
+#define ADAM_ALONE "the optimizer on the host is a precision-aware one (arguments.py), which Adam alone has (optimizer_config.py), "
+
+/* Megatron's distributed optimizers take no SGD, its optimizer on the host neither; DeepSpeed's are told to. */
 START_TEST(sgd_under_zero)
 {
   Case c = llama_8b_sharded();
@@ -64,9 +66,8 @@ START_TEST(sgd_under_zero)
   c.plan.optimizer.name = OPTIMIZER_SGD;
   for (int zero = 0; zero <= 3; zero++) {
     c.plan.zero = zero;
-    g_autofree char *text = g_strdup_printf("zero_stage: %d: its distributed optimizer takes Adam, or what "
-                                            "--optimizer-cpu-offload makes (distrib_optimizer.py), written as 0\n",
-                                            zero);
+    g_autofree char *text = g_strdup_printf("zero_stage: %d: its distributed optimizer takes Adam (distrib_optimizer.py), written "
+                                            "as 0\n", zero);
     test_text(lost(&c, "megatron"), zero > 0 ? text : "");
     has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.9");
     has_not(&c, "megatron", "--use-distributed-optimizer");
@@ -80,9 +81,18 @@ START_TEST(sgd_under_zero)
   c.plan.framework = &c.framework;
   c.plan.zero = 1;
   c.plan.offload.optimizer = STORE_CPU;
-  test_text(lost(&c, "megatron"), "");
-  has(&c, "megatron", "--use-distributed-optimizer");
+  test_text(lost(&c, "megatron"), "offload: optimizer: " ADAM_ALONE "written as none\n"
+                                  "overlap: offload: false: " ADAM_ALONE "left out\n"
+                                  "zero_stage: 1: its distributed optimizer takes Adam (distrib_optimizer.py), written as 0\n");
+  has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.9");
+  has_not(&c, "megatron", "--optimizer-cpu-offload");
+  c.plan.zero = 0; /* on the one rank of each weight, too */
+  c.plan.tp = 8;
+  c.plan.pp = c.plan.gpus / 8;
+  c.plan.dp = 1;
+  has_not(&c, "megatron", "--optimizer-cpu-offload");
   c.plan.optimizer = optimizer_default();
+  has(&c, "megatron", "--optimizer-cpu-offload");
   has_not(&c, "deepspeed", "zero_allow_untested_optimizer");
   case_clear(&c);
 }

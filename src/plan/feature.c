@@ -229,10 +229,9 @@ static gboolean muon(const Subject *s)
   return s->plan->optimizer.name == OPTIMIZER_MUON;
 }
 
-/* The host's is another optimizer. */
-static gboolean sgd_on_device(const Subject *s)
+static gboolean sgd(const Subject *s)
 {
-  return s->plan->optimizer.name == OPTIMIZER_SGD && !s->plan->offload.optimizer;
+  return s->plan->optimizer.name == OPTIMIZER_SGD;
 }
 
 static gboolean state_formats(const Subject *s)
@@ -249,6 +248,8 @@ static gboolean tensor_reduction(const Subject *s)
 {
   return s->plan->optimizer.formats[STATE_TENSOR_REDUCE] != FORMAT_USUAL;
 }
+
+static gboolean hosted_optimizer(const Subject *s) { return s->plan->offload.optimizer; }
 
 static gboolean optimizer_alone(const Subject *s)
 {
@@ -446,7 +447,7 @@ static const struct {
   [FEATURE_MUON_SETTINGS] = { "muon_settings", muon_settings, PLAN_STATES, to_usual_muon },
   [FEATURE_MOMENTUM] = { "momentum", momentum, PLAN_STATES, to_no_momentum },
   [FEATURE_MUON] = { "muon", muon, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
-  [FEATURE_SGD_ON_DEVICE] = { "sgd_on_device", sgd_on_device, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
+  [FEATURE_SGD] = { "sgd", sgd, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
   [FEATURE_STATE_FORMATS] = { "state_formats", state_formats, PLAN_STATES, to_usual_formats },
   [FEATURE_NARROW_REDUCTION] = { "narrow_reduction", narrow_reduction, PLAN_STATES, to_wide_reduction },
   [FEATURE_TENSOR_REDUCTION] = { "tensor_reduction", tensor_reduction, PLAN_STATES, to_usual_sums },
@@ -454,6 +455,7 @@ static const struct {
   [FEATURE_SECONDARY] = { "secondary", secondary, PLAN_STATES, to_one_copy },
   [FEATURE_TILING] = { "tiling", tiling, PLAN_STATES, to_whole_products },
   [FEATURE_OPTIMIZER_ALONE] = { "optimizer_alone", optimizer_alone, PLAN_STATES, to_device, KEY_OFFLOAD },
+  [FEATURE_HOSTED_OPTIMIZER] = { "hosted_optimizer", hosted_optimizer, PLAN_STATES, to_device, KEY_OFFLOAD },
   [FEATURE_SUB_GROUPS] = { "sub_groups", sub_groups, PLAN_STATES, to_one_group },
   [FEATURE_NVME_ACTIVATIONS] = { "nvme_activations", nvme_activations, PLAN_STATES, to_cpu },
 };
