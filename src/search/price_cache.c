@@ -200,15 +200,29 @@ static void leave_experts_out(PassLayout *l)
   l->expert_rows_known = FALSE;
 }
 
+/* What of a layout prices of a layer do not depend on. Where a partial graph records none of its modules it is as without
+ * one. */
+static void leave_others_out(PassLayout *l, const LayerSpec *spec)
+{
+  l->wide = (WideBlocks) { 0 };
+  l->recorded &= recorded_modules_of_spec(spec);
+  if (l->graph == GRAPH_PARTIAL && !l->recorded)
+    l->graph = GRAPH_NONE;
+  if (spec->ffn.experts == 0)
+    leave_experts_out(l);
+  if (spec->kind == LAYER_BLOCK)
+    l->ends_meet = l->spread_vocabulary = FALSE;
+}
+
 static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at, const LayerSpec *spec,
                             const Cluster *site)
 {
-  KnownWork *w = &cache->works[at * WORKS + work_place(passes)];
   PassLayout same = *passes;
 
+  leave_others_out(&same, spec);
   pass_layout_keep(&same);
   same.overlap_exchange = same.overlap_tensor = FALSE;
-  same.wide = (WideBlocks) { 0 };
+  KnownWork *w = &cache->works[at * WORKS + work_place(&same)];
   if (w->known && passes_equal(&w->passes, &same))
     return w;
   if (w->known)
@@ -238,11 +252,7 @@ static void fill_layer_key(LayerKey *key, const PassLayout *passes, const LayerS
   memset(key, 0, sizeof *key);
   memcpy(&key->passes, passes, sizeof *passes);
   key->at = at;
-  key->passes.wide = (WideBlocks) { 0 };
-  if (spec->ffn.experts == 0)
-    leave_experts_out(&key->passes);
-  if (spec->kind == LAYER_BLOCK)
-    key->passes.ends_meet = key->passes.spread_vocabulary = FALSE;
+  leave_others_out(&key->passes, spec);
 }
 
 static const LayerPrice *find_layer_of(PriceCache *cache, const PassLayout *passes, const LayerKey *key)
