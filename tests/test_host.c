@@ -380,58 +380,6 @@ START_TEST(routers_of_remade_experts_are_issued)
 }
 END_TEST
 
-/* Whether all ops of a name are recorded, in both passes; -1 where some are. */
-static int recorded_of(const Planned *f, const char *name)
-{
-  LayerWork work;
-  int ops = 0, recorded = 0;
-
-  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
-  const GArray *const passes[] = { work.forward, work.backward };
-  for (int p = 0; p < 2; p++)
-    for (guint o = 0; o < passes[p]->len; o++) {
-      const Op *op = &g_array_index(passes[p], Op, o);
-      ops += g_str_equal(op->name, name);
-      recorded += g_str_equal(op->name, name) && op_is_recorded(op, PASSES(&f->plan));
-    }
-  layer_work_clear(&work);
-  ck_assert_msg(ops >= 2, "no %s", name);
-  return recorded == ops ? 1 : recorded ? -1 : 0;
-}
-
-/* What making experts again leaves of what is recorded: all but routers where nobody names them, and experts that are
- * named. */
-START_TEST(what_remade_experts_leave_recorded)
-{
-  static const char *const ops[] = { "qkv", "feed-forward norm", "router", "dispatch", "permute rows", "experts up", "combine" };
-  static const struct {
-    guint named;
-    RecomputeModule again;
-    int recorded[G_N_ELEMENTS(ops)];
-  } cases[] = {
-    { 0, MODULE_MOE_ACT, { 1, 1, 1, 1, 1, 0, 0 } },
-    { 0, MODULE_MOE, { 1, 0, 0, 0, 0, 0, 0 } },
-    { 1u << RECORDED_ATTN | 1u << RECORDED_MOE, MODULE_MOE, { 1, 1, 1, 1, 1, 1, 1 } },
-    { 1u << RECORDED_MOE, MODULE_MOE, { 0, 1, 1, 1, 1, 1, 1 } },
-  };
-
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    Planned f;
-    setup(&f);
-    f.plan.expert_capacity = 1;
-    f.plan.expert_padded = TRUE;
-    f.plan.graph = GRAPH_PARTIAL;
-    f.plan.graph_modules = cases[i].named;
-    f.plan.recompute = RECOMPUTE_SELECTIVE;
-    f.plan.scope.modules = 1u << cases[i].again;
-    planned_accept(&f);
-    for (gsize o = 0; o < G_N_ELEMENTS(ops); o++)
-      ck_assert_msg(recorded_of(&f, ops[o]) == cases[i].recorded[o], "%s of %zu", ops[o], i);
-    planned_clear(&f);
-  }
-}
-END_TEST
-
 /* Shared experts are recorded with the router, unless they run beside the exchange; routed ones never are, in any pass,
  * nor what follows them. */
 START_TEST(shared_experts_are_recorded)
@@ -614,6 +562,5 @@ END_TEST
 
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
           the_host_waits_for_counts, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
-          what_remade_experts_leave_recorded,
           shared_experts_are_recorded, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
           rules_of_exchanges, attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)

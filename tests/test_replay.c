@@ -212,6 +212,58 @@ START_TEST(modules_record_their_ops)
 }
 END_TEST
 
+/* Whether all ops of a name are recorded, in both passes; -1 where some are. */
+static int recorded_of(const Planned *f, const char *name)
+{
+  LayerWork work;
+  int ops = 0, recorded = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, 2), PASSES(&f->plan), f->cluster);
+  const GArray *const passes[] = { work.forward, work.backward };
+  for (int p = 0; p < 2; p++)
+    for (guint o = 0; o < passes[p]->len; o++) {
+      const Op *op = &g_array_index(passes[p], Op, o);
+      ops += g_str_equal(op->name, name);
+      recorded += g_str_equal(op->name, name) && op_is_recorded(op, PASSES(&f->plan));
+    }
+  layer_work_clear(&work);
+  ck_assert_msg(ops >= 2, "no %s", name);
+  return recorded == ops ? 1 : recorded ? -1 : 0;
+}
+
+/* What making experts again leaves of what is recorded: all but routers where nobody names them, and experts that are
+ * named. */
+START_TEST(what_remade_experts_leave_recorded)
+{
+  static const char *const ops[] = { "qkv", "feed-forward norm", "router", "dispatch", "permute rows", "experts up", "combine" };
+  static const struct {
+    guint named;
+    RecomputeModule again;
+    int recorded[G_N_ELEMENTS(ops)];
+  } cases[] = {
+    { 0, MODULE_MOE_ACT, { 1, 1, 1, 1, 1, 0, 0 } },
+    { 0, MODULE_MOE, { 1, 0, 0, 0, 0, 0, 0 } },
+    { 1u << RECORDED_ATTN | 1u << RECORDED_MOE, MODULE_MOE, { 1, 1, 1, 1, 1, 1, 1 } },
+    { 1u << RECORDED_MOE, MODULE_MOE, { 0, 1, 1, 1, 1, 1, 1 } },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    setup(&f);
+    f.plan.expert_capacity = 1;
+    f.plan.expert_padded = TRUE;
+    f.plan.graph = GRAPH_PARTIAL;
+    f.plan.graph_modules = cases[i].named;
+    f.plan.recompute = RECOMPUTE_SELECTIVE;
+    f.plan.scope.modules = 1u << cases[i].again;
+    planned_accept(&f);
+    for (gsize o = 0; o < G_N_ELEMENTS(ops); o++)
+      ck_assert_msg(recorded_of(&f, ops[o]) == cases[i].recorded[o], "%s of %zu", ops[o], i);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* Tokens that ranks gather before they sort them are chosen by the router, which Megatron Core's route() ends with; sorting is
  * of experts alone. */
 START_TEST(gathered_choices_are_recorded)
@@ -362,5 +414,5 @@ START_TEST(mamba_alone_is_replayed)
 END_TEST
 
 TEST_MAIN("replay", recorded_inputs_are_copied, recorded_mamba, recorded_modules_are_checked, modules_record_their_ops,
-          gathered_choices_are_recorded, cross_attention_is_recorded,
+          what_remade_experts_leave_recorded, gathered_choices_are_recorded, cross_attention_is_recorded,
           named_modules_are_replayed, mamba_alone_is_replayed)
