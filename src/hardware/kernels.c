@@ -355,7 +355,7 @@ static gboolean finish_kernels(const PartSource *source, gpointer out, GError **
     borrow(kernels, d, DTYPE_BF16, TRUE);
     memcpy(kernels->matmul[d].unaligned, kernels->unaligned, sizeof kernels->unaligned);
     memcpy(kernels->grouped[d].unaligned, kernels->unaligned, sizeof kernels->unaligned);
-    kernels->matmul[d].added_power = kernels->added_power;
+    kernels->matmul[d].added_power = dtype_bytes[d] >= 2 ? kernels->added_power : 0; /* not measured in fewer */
     kernels->matmul[d].experts_at_once = kernels->experts_at_once;
   }
   return TRUE;
