@@ -298,7 +298,7 @@ START_TEST(megatron_constants)
     {"llama-3.1-8b", "--rotary-base 500000 --norm-epsilon 1e-05\n"},
     {"pythia-1b", "--rotary-base 10000 --rotary-percent 0.25 --norm-epsilon 1e-05\n"},
     {"qwen3-30b-a3b", "--rotary-base 1000000 --norm-epsilon 1e-06 --moe-aux-loss-coeff 0.001\n"},
-    {"deepseek-v3", "--rotary-base 10000 --norm-epsilon 1e-06\n"},
+    {"deepseek-v3", "--rotary-base 10000 --norm-epsilon 1e-06 --moe-router-topk-scaling-factor 2.5\n"},
     {"bert-base", "--norm-epsilon 1e-12\n"},
     {"mistral-nemo-12b", "# - model: rope_theta: not in its file, so Megatron-LM takes 10000\n"
                          "# - model: norm_epsilon: not in its file, so Megatron-LM takes 1e-05\n"},
