@@ -40,7 +40,7 @@ START_TEST(megatron_optimizers)
   has(&c, "bridge", "optimizer:\n  use_distributed_optimizer: false\n  optimizer: dist_muon\n  muon_num_ns_steps: 6\n"
                     "  muon_tp_mode: blockwise\n");
   has(&c, "bridge", "ddp:\n  use_distributed_optimizer: false\n");
-  has(&c, "accelerate", "  megatron_lm_use_distributed_optimizer: false\n");
+  has(&c, "accelerate", "  megatron_lm_use_distributed_optimizer: true\n"); /* the script names the optimizer */
   c.plan.overlap.gradients = c.plan.overlap.parameters = TRUE;
   test_text(lost(&c, "bridge"), "overlap: parameters: true: its muon gathers nothing ahead, written as false\n");
   has(&c, "bridge", "  overlap_param_gather: false\n");

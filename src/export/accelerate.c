@@ -70,7 +70,8 @@ static void put_model(const Model *m, GString *text)
 
 static void put_states(const StateLayout *s, GString *text)
 {
-  g_string_append_printf(text, "  megatron_lm_use_distributed_optimizer: %s\n", export_truth(megatron_distributed(s)));
+  g_string_append_printf(text, "  megatron_lm_use_distributed_optimizer: %s\n",
+                         export_truth(megatron_divides_states(s))); /* the script names the optimizer */
   if (s->offload.optimizer)
     g_string_append_printf(text, "  megatron_lm_optimizer_cpu_offload: true\n"
                                  "  megatron_lm_use_precision_aware_optimizer: true\n"

@@ -116,12 +116,17 @@ void maxtext_put_model(Export *e, GString *text);
 void export_recompute_flags(Export *e, GString *flags);
 void export_recompute_yaml(Export *e, GString *text);
 
-/* Whether Megatron's optimizer is its distributed one: that divides states, and is the only one that keeps them in formats
- * of their own or on the host, on one rank too (optimizer_config.py). Muon divides by itself, and is refused beside it. */
+/* Whether states are as only Megatron's distributed optimizer keeps them: divided, in formats of their own, or on the
+ * host, on one rank too (optimizer_config.py). */
+static inline gboolean megatron_divides_states(const StateLayout *s)
+{
+  return s->zero > 0 || s->offload.optimizer || optimizer_has_formats(&s->optimizer);
+}
+
+/* Whether Megatron's optimizer is its distributed one. Muon divides by itself, and is refused beside it. */
 static inline gboolean megatron_distributed(const StateLayout *s)
 {
-  return s->optimizer.name != OPTIMIZER_MUON &&
-         (s->zero > 0 || s->offload.optimizer || optimizer_has_formats(&s->optimizer));
+  return s->optimizer.name != OPTIMIZER_MUON && megatron_divides_states(s);
 }
 
 /* Whether Megatron-FSDP runs the plan: it divides gradients, or parameters too, and always overlaps what it divides. */
