@@ -65,5 +65,5 @@ else
   kernels random 1
   plans 2 16 2/8 others-first 2
   plans 2 16 11/16 lazy 3
-  plans 4 16 3/8 random 4 1 # what a second step shows two ranks show
+  plans 4 16 3/8 random 4 # the first step's buffers are not yet those of the others
 fi

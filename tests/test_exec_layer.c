@@ -225,6 +225,10 @@ START_TEST(load_is_of_the_block)
   memory_release(&c.memory, c.run.s, forward(&c, &state));
   ck_assert_double_eq(state.load.rows, _i == 3);
   ck_assert_double_eq(state.load.own, _i == 3);
+  if (_i == 3) {
+    memory_release(&c.memory, c.run.s, layer_backward_input(&c.run, &c.w, &state, copy_of(&c, c.dy)));
+    layer_backward_weight(&c.run, &c.w, &state);
+  }
   case_clear(&c);
 }
 END_TEST
