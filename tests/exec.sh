@@ -10,7 +10,6 @@ if ! command -v tdp-run >/dev/null; then
   exit 0
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_mpi_yield_when_idle=1 # other tests run beside: a rank that waits leaves them its core
 work=$(mktemp -d) || exit 1
 export OMPI_MCA_orte_tmpdir_base="$work" # what a killed mpirun leaves goes with it
 trap 'rm -rf "$work"' EXIT
