@@ -165,13 +165,15 @@ START_TEST(library_rows)
     g_array_append_val(rows, row);
   }
   model.added_power = model.experts_at_once = 0;
-  FitResult own, found = fit_library((MatmulRow *)(gpointer)rows->data, (int)rows->len, PEAK, 2e12, SMS, &model, PEAK, &own);
+  Device device = { .peak_flops_per_s[DTYPE_BF16] = PEAK, .memory_bytes_per_s = 2e12, .sms = SMS, .sustained_fraction = 1 };
+  FitResult own, found = fit_library((MatmulRow *)(gpointer)rows->data, (int)rows->len, &device, &model, &own);
   ck_assert_double_lt(found.fit.mean, 0.02);
   ck_assert_double_lt(found.check.mean, 0.02);
   ck_assert_double_gt(own.check.mean, 0.05); /* rows ran at 0.8 of it */
   ck_assert_double_lt(own.check.mean, 0.2);
   ck_assert_int_eq(own.check.n, found.check.n);
-  fit_library((MatmulRow *)(gpointer)rows->data, (int)rows->len, PEAK, 2e12, SMS, &model, 0.8 * PEAK, &own);
+  device.sustained_fraction = 0.8;
+  fit_library((MatmulRow *)(gpointer)rows->data, (int)rows->len, &device, &model, &own);
   ck_assert_double_lt(own.check.mean, 0.02);
   near(model.added_power, 1.3, 0.1);
   ck_assert_double_eq(model.experts_at_once, 2);

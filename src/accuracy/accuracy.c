@@ -52,7 +52,7 @@ static double equal_runs(const GArray *ratios)
   return sum * sum / squares;
 }
 
-static int by_ratio(gconstpointer a, gconstpointer b)
+int ratio_weight_compare(gconstpointer a, gconstpointer b)
 {
   double x = ((const RatioWeight *)a)->ratio, y = ((const RatioWeight *)b)->ratio;
   return (x > y) - (x < y);
@@ -69,7 +69,7 @@ GArray *accuracy_mixed(const GArray *own, const GArray *all)
     other.weight *= scale;
     g_array_append_val(mixed, other);
   }
-  g_array_sort(mixed, by_ratio);
+  g_array_sort(mixed, ratio_weight_compare);
   return mixed;
 }
 

@@ -75,9 +75,8 @@ FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, doub
 
 /* `added_power` and `experts_at_once` of a model whose other constants are known; rows of products alone, added to a
  * matrix or not, and of experts, a call each. The rate that the device sustained is fitted besides, and not kept. Errors
- * are of rows that are added or of experts: those returned at that rate, `own` at the device's. */
-FitResult fit_library(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
-                      MatmulModel *model, double own_flops_per_s, FitResult *own);
+ * are of rows that are added or of experts: those returned at that rate, `own` at the device's sustained one. */
+FitResult fit_library(const MatmulRow *rows, int n, const Device *device, MatmulModel *model, FitResult *own);
 
 /* `unaligned` of a model whose other constants are known; rows of all four kinds. */
 FitResult fit_unaligned(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,

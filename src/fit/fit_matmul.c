@@ -187,11 +187,11 @@ static FitResult library_errors(const Library *l)
   return fit_sides_clear(&sides);
 }
 
-FitResult fit_library(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
-                      MatmulModel *model, double own_flops_per_s, FitResult *own)
+FitResult fit_library(const MatmulRow *rows, int n, const Device *device, MatmulModel *model, FitResult *own)
 {
   static const FitParameter parameters[] = {{1.5, 1, 16, 0.3}, {1, 0.5, 2, 0.1}};
-  Library l = {{rows, n, peak_flops_per_s, memory_bytes_per_s, sms, *model}, model, FALSE, peak_flops_per_s};
+  const double peak = device->peak_flops_per_s[DTYPE_BF16];
+  Library l = {{rows, n, peak, device->memory_bytes_per_s, device->sms, *model}, model, FALSE, peak};
   double x[G_N_ELEMENTS(parameters)], least = INFINITY, best = 1;
 
   fit_minimize(parameters, G_N_ELEMENTS(parameters), library_loss, &l, x);
@@ -204,7 +204,7 @@ FitResult fit_library(const MatmulRow *rows, int n, double peak_flops_per_s, dou
   }
   model->experts_at_once = best;
   const FitResult fitted = library_errors(&l);
-  l.data.peak_flops_per_s = own_flops_per_s;
+  l.data.peak_flops_per_s = peak * device->sustained_fraction;
   *own = library_errors(&l);
   return fitted;
 }

@@ -94,13 +94,11 @@ gboolean fit_library_job(const FitData *data, const FitJob *job, gboolean dry_ru
   if (!rows || !device_load(job->hardware, &device, error))
     return FALSE;
   MatmulModel model = device.kernels.matmul[DTYPE_BF16];
-  const double peak = device.peak_flops_per_s[DTYPE_BF16], sustained = peak * device.sustained_fraction;
   FitResult own;
   int fitted = 0;
   for (guint i = 0; i < rows->len; i++)
     fitted += !g_array_index(rows, MatmulRow, i).check;
-  *result = fit_library((const MatmulRow *)(gpointer)rows->data, (int)rows->len, peak, device.memory_bytes_per_s,
-                        device.sms, &model, sustained, &own);
+  *result = fit_library((const MatmulRow *)(gpointer)rows->data, (int)rows->len, &device, &model, &own);
   device_clear(&device);
   return dry_run || save_library(job, &model, fitted, result, &own, error);
 }

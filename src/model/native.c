@@ -285,8 +285,8 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   const JsonDoc *doc = source->doc;
   if (!json_read(doc, source->object, fields, G_N_ELEMENTS(fields), r, error))
     return FALSE;
-  if (!read_dropout(doc, r, error) || !check_rules(source, error) ||
-      !check_kind(source, r, error) || !check_clamp(source, r, error) || !read_rope_scaling(doc, r, error) || !read_parts(source, r, error) ||
+  if (!read_dropout(doc, r, error) || !check_rules(source, error) || !check_kind(source, r, error) ||
+      !check_clamp(source, r, error) || !read_rope_scaling(doc, r, error) || !read_parts(source, r, error) ||
       !check_order(source, r, error))
     return FALSE;
   fill_defaults(r, doc);

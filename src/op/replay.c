@@ -38,8 +38,9 @@ static gboolean records_feeding(const Build *b)
 /* What a recorded part reads lies where it was recorded, so its inputs are copied there, in place of which the backward
  * keeps them, and so are gradients of what it gives (Transformer Engine's graph.py, static_input_surface and
  * static_grad_outputs). Where a block's attention is recorded one input is a mask of a byte for each pair of tokens, which
- * Megatron Core makes for each replay where there is none (transformer_layer.py, get_zero_attention_mask). What an encoder gave is another input of
- * attention that reads it. Operations of the host besides the copies are the mask, the function of autograd that does this, and the replay. */
+ * Megatron Core makes for each replay where there is none (transformer_layer.py, get_zero_attention_mask). What an encoder
+ * gave is another input of attention that reads it. Operations of the host besides the copies are the mask, the function of
+ * autograd that does this, and the replay. */
 void build_replay(Build *b, gboolean mixes)
 {
   enum { FUNCTION_AND_REPLAY = 2, MASK_AND_COPY = 2 };

@@ -41,12 +41,6 @@ static double rounded(double value)
   return round(1e4 * value) / 1e4;
 }
 
-static int by_ratio(gconstpointer a, gconstpointer b)
-{
-  double x = ((const RatioWeight *)a)->ratio, y = ((const RatioWeight *)b)->ratio;
-  return (x > y) - (x < y);
-}
-
 /* RatioWeight, rising, each publisher counting alike: of what they need, or of the figure alone that counts the wanted. */
 static GArray *ratios_of(const GPtrArray *rows, Wanted wanted)
 {
@@ -61,7 +55,7 @@ static GArray *ratios_of(const GPtrArray *rows, Wanted wanted)
                         rounded(1.0 / runs_of(rows, &wanted, r->publisher)) };
     g_array_append_val(ratios, one);
   }
-  g_array_sort(ratios, by_ratio);
+  g_array_sort(ratios, ratio_weight_compare);
   return ratios;
 }
 
