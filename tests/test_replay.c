@@ -34,6 +34,20 @@ static double replay_of(const Planned *f, int layer, double bytes[2], double ker
   return saved;
 }
 
+/* A part copies its input, and a mask if it attends; behind it the gradients of what it gives: so many rows of the width,
+ * in so many tensors. */
+static void check_copies(const Planned *f, int layer, gboolean masked, double rows, int tensors)
+{
+  double bytes[2], kernels[2], operations[2], tokens = (double)f->plan.micro_batch * f->plan.seq;
+  double once = 2.0 * tokens * f->model->hidden, mask = masked ? 3 * tokens * f->plan.seq : 0;
+
+  replay_of(f, layer, bytes, kernels, operations);
+  ck_assert_msg(bytes[0] == 2 * once + mask && kernels[0] == (masked ? 3 : 1) && operations[0] == kernels[0] + 2,
+                "%d: %g %g %g", layer, bytes[0], kernels[0], operations[0]);
+  ck_assert_msg(bytes[1] == 2 * once * rows && kernels[1] == tensors && operations[1] == tensors + 2, "%d: %g %g", layer,
+                bytes[1] / once, kernels[1]);
+}
+
 /* A recorded part's input and a mask of a byte a pair of tokens are copied to where they were recorded, and the gradients of
  * what it gives: what goes around the experts, the rows that are sent (of an all-to-all of two experts a token,
  * permuted), their weights, and what shared experts made. What blocks keep is the same. */
@@ -68,10 +82,7 @@ START_TEST(recorded_inputs_are_copied)
     ck_assert(bytes[0] == 0 && bytes[1] == 0 && operations[0] == 0 && operations[1] == 0);
     f.plan.graph = GRAPH_PARTIAL;
     ck_assert_double_eq(replay_of(&f, cases[i].layer, bytes, kernels, operations), saved);
-    double tokens = (double)f.plan.micro_batch * f.plan.seq, once = 2.0 * tokens * f.model->hidden;
-    ck_assert_msg(bytes[0] == 2 * once + 3 * tokens * f.plan.seq && kernels[0] == 3 && operations[0] == 5, "%zu", i);
-    ck_assert_msg(bytes[1] == 2 * once * cases[i].rows && kernels[1] == cases[i].tensors &&
-                  operations[1] == cases[i].tensors + 2, "%zu: %g %g", i, bytes[1] / once, kernels[1]);
+    check_copies(&f, cases[i].layer, TRUE, cases[i].rows, cases[i].tensors);
     planned_clear(&f);
   }
 }
@@ -373,18 +384,11 @@ START_TEST(named_modules_are_replayed)
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     Planned f;
-    double bytes[2], kernels[2], operations[2];
     setup(&f);
     f.plan.dispatch = DISPATCH_ALL_TO_ALL;
     f.plan.graph = GRAPH_PARTIAL;
     f.plan.graph_modules = cases[i].modules;
-    replay_of(&f, cases[i].layer, bytes, kernels, operations);
-    double tokens = (double)f.plan.micro_batch * f.plan.seq, once = 2.0 * tokens * f.model->hidden;
-    double mask = cases[i].masked ? 3 * tokens * f.plan.seq : 0;
-    ck_assert_msg(bytes[0] == 2 * once + mask && kernels[0] == (cases[i].masked ? 3 : 1) &&
-                  operations[0] == kernels[0] + 2, "%zu: %g %g %g", i, bytes[0], kernels[0], operations[0]);
-    ck_assert_msg(bytes[1] == 2 * once * cases[i].rows && kernels[1] == cases[i].tensors &&
-                  operations[1] == cases[i].tensors + 2, "%zu: %g %g", i, bytes[1] / once, kernels[1]);
+    check_copies(&f, cases[i].layer, cases[i].masked, cases[i].rows, cases[i].tensors);
     planned_clear(&f);
   }
 }

@@ -1,4 +1,4 @@
-#include "main.h"
+#include "case_rows.h"
 #include "plan/framework.h"
 #include "validate/family.h"
 #include "validate/habits.h"
@@ -10,10 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const char header[] =
-    "id,sweep,source,framework,generation,model,layers,hidden,ffn_hidden,heads,kv_heads,seq,vocab,mlp,attention,cluster,"
-    "gpus,tp,sp,pp,vpp,schedule,dp,cp,zero,micro_batch,global_batch,recompute,precision,shard_group,layer_split,overlap,"
-    "iteration_s,memory_gib,memory_kind,note\n";
+static const char header[] = CASE_COLUMNS "\n";
 
 /* A run that can be simulated; {} marks the cell that a test replaces. */
 #define CASE(model, vocab, zero, recompute, cp, precision, micro, measured)                                            \
@@ -23,14 +20,7 @@ static const char header[] =
 
 static gboolean add_rows(Validation *v, const char *rows, GError **error)
 {
-  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
-  g_autofree char *text = g_strconcat(header, rows, NULL);
-
-  ck_assert(files_write(path, text, strlen(text), NULL));
-  gboolean ok = validation_add_file(v, path, error);
-  remove(path);
-  remove(folder);
-  return ok;
+  return case_rows_add(v, header, rows, error);
 }
 
 typedef struct {

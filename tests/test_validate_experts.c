@@ -1,5 +1,5 @@
 /* Columns of runs with experts: each changes what it should, and nonsense is refused. */
-#include "main.h"
+#include "case_rows.h"
 #include "validate/case_experts.h"
 #include "validate/unstated.h"
 #include "validate/validate.h"
@@ -8,11 +8,8 @@
 
 #include <stdio.h>
 
-static const char header[] =
-    "id,sweep,source,framework,generation,model,layers,hidden,ffn_hidden,heads,kv_heads,seq,vocab,mlp,attention,"
-    "cluster,gpus,tp,sp,pp,vpp,schedule,dp,cp,zero,micro_batch,global_batch,recompute,precision,shard_group,"
-    "layer_split,overlap,iteration_s,memory_gib,memory_kind,note,model_file,ep,etp,moe_dispatcher,"
-    "recompute_modules,moe_load,fp8_recipe,moe_a2a_overlap,cuda_graph\n";
+static const char header[] = CASE_COLUMNS ",model_file,ep,etp,moe_dispatcher,recompute_modules,moe_load,fp8_recipe,"
+                             "moe_a2a_overlap,cuda_graph\n";
 
 #define ROW(layers, tp, dp, recompute, precision, more)                                                               \
   "a,s,src,megatron,nemo-26.04.01,Qwen3-30B-A3B," layers ",,,,,4096,,,flash3,dgx-h100,16," tp ",1,1,1,," dp            \
@@ -24,13 +21,7 @@ static const char header[] =
 
 static void add(Validation *v, const char *row, GError **error)
 {
-  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
-  g_autofree char *text = g_strconcat(header, row, NULL);
-
-  ck_assert(files_write(path, text, strlen(text), NULL));
-  validation_add_file(v, path, error);
-  remove(path);
-  remove(folder);
+  case_rows_add(v, header, row, error);
 }
 
 static CaseResult read_row(const char *row, char **defaulted)

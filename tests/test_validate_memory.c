@@ -1,28 +1,16 @@
 /* Memory of published runs, as their figures count it. */
 #include "fixture.h"
-#include "main.h"
+#include "case_rows.h"
 #include "plan/framework.h"
 #include "validate/validate.h"
 
-#include "base/files.h"
-
 #include <stdio.h>
 
-static const char header[] =
-    "id,sweep,source,framework,generation,model,layers,hidden,ffn_hidden,heads,kv_heads,seq,vocab,mlp,attention,cluster,"
-    "gpus,tp,sp,pp,vpp,schedule,dp,cp,zero,micro_batch,global_batch,recompute,precision,shard_group,layer_split,overlap,"
-    "iteration_s,memory_gib,memory_kind,note\n";
+static const char header[] = CASE_COLUMNS "\n";
 
 static gboolean add_rows(Validation *v, const char *rows, GError **error)
 {
-  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
-  g_autofree char *text = g_strconcat(header, rows, NULL);
-
-  ck_assert(files_write(path, text, strlen(text), NULL));
-  gboolean ok = validation_add_file(v, path, error);
-  remove(path);
-  remove(folder);
-  return ok;
+  return case_rows_add(v, header, rows, error);
 }
 
 #define COUNTED(kind) \
