@@ -311,7 +311,6 @@ struct Backend {
   void (*route_backward)(Backend *b, BackendStream *s, const ExecRoute *r, const void *dweight, void *dlogits);
   void (*add)(Backend *b, BackendStream *s, size_t n, const void *x, void *y);      /* y += x, of dtype */
   void (*add_wide)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* y += x, wide */
-  void (*scale)(Backend *b, BackendStream *s, size_t n, double factor, void *y);    /* wide */
   void (*cast)(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to);
   /* Initial weights, the same of all backends. */
   void (*fill)(Backend *b, BackendStream *s, const ExecFill *f, void *y, ExecType type);

@@ -122,7 +122,6 @@ static void sums(const Shape *z, Backend *b, BackendStream *s, void **p)
   b->add(b, s, n, p[0], p[1]);
   b->cast(b, s, n, p[2], exec_wide(b->dtype), p[3], b->dtype);
   b->cast(b, s, n, p[0], b->dtype, p[4], exec_wide(b->dtype));
-  b->scale(b, s, n, -1.5, p[5]);
 }
 
 static void sums_tensors(const Shape *z, Tensor *t)
@@ -134,7 +133,6 @@ static void sums_tensors(const Shape *z, Tensor *t)
   t[2] = tensor(IN, WIDE, all);
   t[3] = tensor(OUT, NARROW, all);
   t[4] = tensor(OUT, WIDE, all);
-  t[5] = tensor(BOTH, WIDE, all);
 }
 
 static void wide_sums(const Shape *z, Backend *b, BackendStream *s, void **p)
@@ -307,7 +305,7 @@ static const Kind kinds[] = {
   { "norms", "norm_forward norm_backward", norm, norm_tensors },
   { "activations and biases", "gelu_forward gelu_backward swiglu_forward swiglu_backward bias_forward bias_backward",
     elements, elements_tensors },
-  { "sums and casts", "add cast scale", sums, sums_tensors },
+  { "sums and casts", "add cast", sums, sums_tensors },
   { "wide sums", "sum_squares add_wide", wide_sums, wide_sums_tensors },
   { "attention", "attention_forward attention_backward attention_merge", attention, attention_tensors },
   { "embeddings", "embedding_forward embedding_backward position_forward position_backward", places, places_tensors },

@@ -267,7 +267,6 @@ static void combine_backward(Backend *b, BackendStream *s, void **p)
 
 static void add(Backend *b, BackendStream *s, void **p) { b->add(b, s, ROWS * WIDTH, p[0], p[1]); }
 static void add_wide(Backend *b, BackendStream *s, void **p) { b->add_wide(b, s, ROWS * WIDTH, p[0], p[1]); }
-static void scale(Backend *b, BackendStream *s, void **p) { b->scale(b, s, ROWS * WIDTH, -1.5, p[0]); }
 static void widen(Backend *b, BackendStream *s, void **p)
 {
   b->cast(b, s, ROWS * WIDTH, p[0], b->dtype, p[1], exec_wide(b->dtype));
@@ -434,7 +433,6 @@ const Kernel gpu_kernels[] = {
       { IN, WIDE, ROWS, 0, 1 }, NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS) } },
   { "add", "add", add, { NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS) } },
   { "add, wide", "add_wide", add_wide, { WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS) } },
-  { "scale", "scale", scale, { WIDE_BOTH(ELEMENTS) } },
   { "cast to wide", "cast", widen, { NARROW_IN(ELEMENTS), WIDE_OUT(ELEMENTS) } },
   { "cast from wide", "cast", narrow, { WIDE_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
   { "initial weights", "fill", fill, { WIDE_OUT(ELEMENTS) } },

@@ -187,15 +187,6 @@ template <typename T> struct Add {
   }
 };
 
-struct Scale {
-  float factor, *y;
-  template <int N> __device__ void run(size_t i) const
-  {
-    Floats<N> u = load<N>(y + i);
-    store(y + i, each<N>([&](int k) { return u[k] * factor; }));
-  }
-};
-
 template <typename From, typename To> struct Cast {
   const From *x;
   To *y;
@@ -213,11 +204,6 @@ static void add(Backend *b, BackendStream *s, size_t n, const void *x, void *y)
 static void add_wide(Backend *b, BackendStream *s, size_t n, const void *x, void *y)
 {
   launch<RUN<float>>(b, s, "add", n, aligned({ x, y }), Add<float> { (const float *)x, (float *)y });
-}
-
-static void scale(Backend *b, BackendStream *s, size_t n, double factor, void *y)
-{
-  launch<RUN<float>>(b, s, "scale", n, aligned({ y }), Scale { (float)factor, (float *)y });
 }
 
 static void cast(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to)
@@ -241,6 +227,5 @@ void cuda_fill_pointwise(Backend *b)
   b->rope = rope;
   b->add = add;
   b->add_wide = add_wide;
-  b->scale = scale;
   b->cast = cast;
 }
