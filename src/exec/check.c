@@ -4,102 +4,129 @@
 #include "base/error.h"
 #include "plan/keys.h"
 
-static gboolean check_experts(const Model *m, const FeedForward *f, GError **error)
-{
-  const struct { const char *name; gboolean has; } parts[] = {
-    { "shared_gate", f->shared_gate }, { "router_bias", f->router_bias }, { "router_correction", f->router_correction },
-    { "bias of experts", f->bias },
-    { "expert_latent", f->latent > 0 },
-  };
+/* Something that is not executed: whether it is there, its key with the value, what is expected in its place. */
+typedef struct {
+  gboolean there;
+  const char *what, *expected;
+} Refused;
 
-  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
-    if (parts[i].has)
-      return input_error(error, "model %s: %s: expected experts without it to execute", m->name, parts[i].name);
+/* Refuses the first of n that is there. */
+static gboolean check_none(const char *whose, const Refused *all, gsize n, GError **error)
+{
+  for (gsize i = 0; i < n; i++)
+    if (all[i].there)
+      return input_error(error, "%s: %s: expected %s", whose, all[i].what, all[i].expected);
   return TRUE;
 }
 
-static gboolean check_block(const Model *m, const LayerSpec *spec, GError **error)
+static gboolean check_block(const char *whose, const Model *m, const LayerSpec *spec, GError **error)
 {
+  static const char in_each[] = "attention and a feed-forward in each to execute";
+  static const char own_keys[] = "keys and values of each layer's own to execute";
+  static const char plain[] = "plain or grouped-query attention to execute";
+  static const char experts[] = "experts without it to execute", without[] = "attention without it to execute";
   const Attention *a = &spec->attention;
-
-  if (!a->heads || !spec->ffn.width || spec->linear.heads)
-    return input_error(error, "model %s: %s: expected attention and a feed-forward in each to execute", m->name,
-                       spec->linear.heads ? "linear attention" : a->heads ? "a block without feed-forward"
-                                                                          : "a block without attention");
-  if (spec->ffn.experts > 0 && !check_experts(m, &spec->ffn, error))
-    return FALSE;
-  if (spec->ffn.kind == MLP_RELU2 || spec->ffn.kind == MLP_XIELU)
-    return input_error(error, "model %s: mlp: %s: expected gelu or swiglu to execute", m->name,
-                       spec->ffn.kind == MLP_RELU2 ? "relu2" : "xielu");
-  if (a->inner_norm || spec->ffn.inner_norm)
-    return input_error(error, "model %s: inner_norms: true: expected false to execute", m->name);
-  if (a->keyless || a->key_is_value)
-    return input_error(error, "model %s: %s: expected keys and values of each layer's own to execute", m->name,
-                       a->keyless ? "num_kv_shared_layers" : "attention_k_eq_v");
-  if (a->gated || a->chunked || (!a->kv_lora_rank && a->v_head_dim != a->head_dim))
-    return input_error(error, "model %s: %s: expected attention without it to execute", m->name,
-                       a->gate_of_head ? "head_gate" : a->gated ? "attention_gate" : a->chunked ? "chunked" :
-                       "v_head_dim");
-  if (a->kv_lora_rank || a->qk_norm || a->extra_params)
-    return input_error(error, "model %s: attention: %s: expected plain or grouped-query attention to execute", m->name,
-                       a->kv_lora_rank ? "kv_lora_rank" : a->qk_norm ? "qk_norm" : "extra parameters");
-  if (a->head_dim % 2 && m->positions == POSITIONS_ROPE)
-    return input_error(error, "model %s: head_dim: %d: expected an even width for rotary positions", m->name,
-                       a->head_dim);
-  if (spec->parallel || spec->norms != 2)
-    return input_error(error, "model %s: norms: %d%s: expected two in turn with attention and feed-forward to execute",
-                       m->name, spec->norms, spec->parallel ? " of a parallel block" : "");
-  return TRUE;
-}
-
-/* Keys of model files that mean another computation than the executor's. */
-static gboolean check_family(const Model *m, GError **error)
-{
-  const struct { const char *name; gboolean has; } parts[] = {
-    { "sparse_attention", m->sparse != NULL }, { "norm_position: post", m->post_norm },
-    { "type_vocab_size", m->token_types > 0 }, { "mlm_head", m->mlm_head }, { "encoder", m->encoder_blocks > 0 },
-    { "patch_size", m->patch > 0 }, { "bare_norms", m->bare_norms },
-    { "hidden_size_per_layer_input", m->side > 0 }, { model_own_mechanism(m), model_own_mechanism(m) != NULL },
-    { "bias of the head", m->head_bias },
+  const FeedForward *f = &spec->ffn;
+  gboolean routed = f->experts > 0;
+  g_autofree char *head_dim = g_strdup_printf("head_dim: %d", a->head_dim);
+  g_autofree char *norms = g_strdup_printf("norms: %d%s", spec->norms, spec->parallel ? " of a parallel block" : "");
+  const Refused all[] = {
+    { spec->linear.heads > 0, "linear attention", in_each },
+    { a->heads == 0, "a block without attention", in_each },
+    { f->width == 0, "a block without feed-forward", in_each },
+    { routed && f->shared_gate, "shared_gate", experts },
+    { routed && f->router_bias, "router_bias", experts },
+    { routed && f->router_correction, "router_correction", experts },
+    { routed && f->bias, "bias of experts", experts },
+    { routed && f->latent > 0, "expert_latent", experts },
+    { f->kind == MLP_RELU2, "mlp: relu2", "gelu or swiglu to execute" },
+    { f->kind == MLP_XIELU, "mlp: xielu", "gelu or swiglu to execute" },
+    { a->inner_norm || f->inner_norm, "inner_norms: true", "false to execute" },
+    { a->keyless, "num_kv_shared_layers", own_keys },
+    { a->key_is_value, "attention_k_eq_v", own_keys },
+    { a->gated, a->gate_of_head ? "head_gate" : "attention_gate", without },
+    { a->chunked, "chunked", without },
+    { !a->kv_lora_rank && a->v_head_dim != a->head_dim, "v_head_dim", without },
+    { a->kv_lora_rank > 0, "attention: kv_lora_rank", plain },
+    { a->qk_norm, "attention: qk_norm", plain },
+    { a->extra_params > 0, "attention: extra parameters", plain },
+    { a->head_dim % 2 && m->positions == POSITIONS_ROPE, head_dim, "an even width for rotary positions" },
+    { spec->parallel || spec->norms != 2, norms, "two in turn with attention and feed-forward to execute" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
-    if (parts[i].has)
-      return input_error(error, "model %s: %s: expected a decoder without it to execute", m->name, parts[i].name);
-  return TRUE;
+  return check_none(whose, all, G_N_ELEMENTS(all), error);
 }
 
 static gboolean check_model(const Model *m, GError **error)
 {
-  if (m->dropout)
-    return input_error(error, "model %s: dropout: true: expected false to execute", m->name);
-  if (m->mtp > 0)
-    return input_error(error, "model %s: mtp_num_layers: %d: expected 0 to execute", m->name, m->mtp);
-  if (m->positions != POSITIONS_LEARNED && m->positions != POSITIONS_ROPE && m->positions != POSITIONS_NONE)
-    return input_error(error, "model %s: positions: expected learned, rope or none to execute", m->name);
-  if (m->embedding_norm || (m->embed_dim && m->embed_dim != m->hidden))
-    return input_error(error, "model %s: %s: expected an embedding of hidden width without norm to execute", m->name,
-                       m->embedding_norm ? "embedding_norm" : "embed_dim");
-  if (!check_family(m, error))
+  static const char decoder[] = "a decoder without it to execute";
+  static const char embedding[] = "an embedding of hidden width without norm to execute";
+  const char *own = model_own_mechanism(m);
+  gboolean positions = m->positions == POSITIONS_LEARNED || m->positions == POSITIONS_ROPE ||
+                       m->positions == POSITIONS_NONE;
+  g_autofree char *whose = g_strdup_printf("model %s", m->name);
+  g_autofree char *mtp = g_strdup_printf("mtp_num_layers: %d", m->mtp);
+  const Refused all[] = {
+    { m->dropout, "dropout: true", "false to execute" },
+    { m->mtp > 0, mtp, "0 to execute" },
+    { !positions, "positions", "learned, rope or none to execute" },
+    { m->embedding_norm, "embedding_norm", embedding },
+    { m->embed_dim && m->embed_dim != m->hidden, "embed_dim", embedding },
+    /* another computation than the executor's */
+    { m->sparse != NULL, "sparse_attention", decoder },
+    { m->post_norm, "norm_position: post", decoder },
+    { m->token_types > 0, "type_vocab_size", decoder },
+    { m->mlm_head, "mlm_head", decoder },
+    { m->encoder_blocks > 0, "encoder", decoder },
+    { m->patch > 0, "patch_size", decoder },
+    { m->bare_norms, "bare_norms", decoder },
+    { m->side > 0, "hidden_size_per_layer_input", decoder },
+    { own != NULL, own, decoder },
+    { m->head_bias, "bias of the head", decoder },
+  };
+
+  if (!check_none(whose, all, G_N_ELEMENTS(all), error))
     return FALSE;
   for (int i = 0; i < m->n_layers; i++)
-    if (model_layer(m, i)->kind == LAYER_BLOCK && !check_block(m, model_layer(m, i), error))
+    if (model_layer(m, i)->kind == LAYER_BLOCK && !check_block(whose, m, model_layer(m, i), error))
       return FALSE;
   return TRUE;
 }
 
-static gboolean check_recompute(const PassLayout *p, GError **error)
+static gboolean check_passes(const Layout *l, GError **error)
 {
+  const PassLayout *p = &l->passes;
   const RecomputeLayout *r = &p->recompute;
+  g_autofree char *precision = g_strdup_printf("precision: %s", dtype_names[formats_product(&p->formats)]);
+  const Refused all[] = {
+    { p->attention == ATTENTION_UNFUSED, "attention: unfused", "flash to execute" },
+    { p->overlap_experts, "overlap.experts: true", "false to execute" },
+    { p->overlap_exchange, "overlap.exchange: true", "false to execute" },
+    { p->graph != GRAPH_NONE, "cuda_graph", "none to execute" },
+    { p->formats.products != 0, precision, "bf16, fp16 or fp32 to execute" },
+    { recompute_counts(&r->scope), "recompute_num_layers", "1 layer uniformly to execute" },
+    { recompute_modules(&r->scope) != 1u << MODULE_CORE_ATTN, "recompute_modules", "core_attn alone to execute" },
+  };
 
+  if (p->cp > 1 && p->context == CONTEXT_BOTH)
+    return input_error(error, "plan: cp_comm_type: %s: expected %s, %s or %s to execute",
+                       context_exchange_names[CONTEXT_BOTH], context_exchange_names[CONTEXT_RING],
+                       context_exchange_names[CONTEXT_GATHER], context_exchange_names[CONTEXT_ALL_TO_ALL]);
+  if (adapter_freezes(&p->adapter)) {
+    g_autofree char *adapter = adapter_text(&p->adapter);
+    return input_error(error, "plan: adapter: %s: expected none to execute: all weights are trained", adapter);
+  }
   if (r->granularity == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return input_error(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                        p->framework->name);
-  if (recompute_counts(&r->scope))
-    return input_error(error, "plan: recompute_num_layers: expected 1 layer uniformly to execute");
-  if (recompute_modules(&r->scope) != 1u << MODULE_CORE_ATTN)
-    return input_error(error, "plan: recompute_modules: expected core_attn alone to execute");
-  return TRUE;
+  if (p->experts_apart && p->dispatch >= DISPATCH_FLEX)
+    return input_error(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
+                       expert_dispatch_names[p->dispatch], expert_dispatch_names[DISPATCH_ALL_TO_ALL],
+                       expert_dispatch_names[DISPATCH_GATHER]);
+  if (l->expert_capacity > 0 && !l->expert_padded && p->framework->capacity == CAPACITY_PAD)
+    return input_error(error, "plan: moe_expert_capacity_factor: %g: expected moe_pad_expert_input_to_capacity to "
+                       "execute as %s does", l->expert_capacity, p->framework->name);
+  return check_none("plan", all, G_N_ELEMENTS(all), error);
 }
 
 static gboolean check_optimizer(const Optimizer *o, GError **error)
@@ -113,44 +140,6 @@ static gboolean check_optimizer(const Optimizer *o, GError **error)
       return input_error(error, "plan: %s: %s: expected nothing to execute", optimizer_state_names[i],
                          state_format_names[o->formats[i]]);
   return TRUE;
-}
-
-static gboolean check_experts_apart(const Layout *l, GError **error)
-{
-  const PassLayout *p = &l->passes;
-
-  if (p->experts_apart && p->dispatch >= DISPATCH_FLEX)
-    return input_error(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
-                       expert_dispatch_names[p->dispatch], expert_dispatch_names[DISPATCH_ALL_TO_ALL],
-                       expert_dispatch_names[DISPATCH_GATHER]);
-  if (l->expert_capacity > 0 && !l->expert_padded && p->framework->capacity == CAPACITY_PAD)
-    return input_error(error, "plan: moe_expert_capacity_factor: %g: expected moe_pad_expert_input_to_capacity to "
-                       "execute as %s does", l->expert_capacity, p->framework->name);
-  return TRUE;
-}
-
-static gboolean check_passes(const PassLayout *p, GError **error)
-{
-  if (p->cp > 1 && p->context == CONTEXT_BOTH)
-    return input_error(error, "plan: cp_comm_type: %s: expected %s, %s or %s to execute",
-                       context_exchange_names[CONTEXT_BOTH], context_exchange_names[CONTEXT_RING],
-                       context_exchange_names[CONTEXT_GATHER], context_exchange_names[CONTEXT_ALL_TO_ALL]);
-  if (adapter_freezes(&p->adapter)) {
-    g_autofree char *adapter = adapter_text(&p->adapter);
-    return input_error(error, "plan: adapter: %s: expected none to execute: all weights are trained", adapter);
-  }
-  if (p->attention == ATTENTION_UNFUSED)
-    return input_error(error, "plan: attention: unfused: expected flash to execute");
-  if (p->overlap_experts)
-    return input_error(error, "plan: overlap.experts: true: expected false to execute");
-  if (p->overlap_exchange)
-    return input_error(error, "plan: overlap.exchange: true: expected false to execute");
-  if (p->graph)
-    return input_error(error, "plan: cuda_graph: expected none to execute");
-  if (p->formats.products)
-    return input_error(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute",
-                       dtype_names[formats_product(&p->formats)]);
-  return check_recompute(p, error);
 }
 
 static gboolean check_states(const StateLayout *s, const Schedule *schedule, GError **error)
@@ -172,8 +161,7 @@ static gboolean check_states(const StateLayout *s, const Schedule *schedule, GEr
 
 static gboolean check_plan(const Plan *plan, const Layout *l, GError **error)
 {
-  if (!check_passes(&l->passes, error) || !check_experts_apart(l, error) ||
-      !check_states(&l->states[0], l->pipeline.schedule, error))
+  if (!check_passes(l, error) || !check_states(&l->states[0], l->pipeline.schedule, error))
     return FALSE;
   if (l->n_runs > 0)
     return input_error(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own "
