@@ -14,7 +14,7 @@
 #include <glib.h>
 
 typedef struct CpuBackend CpuBackend;
-typedef void (*CpuWork)(Backend *b, void *args);
+typedef void (*CpuWork)(void *args);
 
 struct BackendEvent {
   guint64 recorded, done; /* records enqueued, records reached */

@@ -77,7 +77,7 @@ static gboolean advance(CpuBackend *b, Command *c)
     reach(&b->base, c->event, c->generation);
     return TRUE;
   case COMMAND_RUN:
-    c->work(&b->base, c->args);
+    c->work(c->args);
     return TRUE;
   default:
     return message_ends(b, c);
@@ -136,7 +136,7 @@ void cpu_run(Backend *b, BackendStream *s, CpuWork work, const void *args, size_
     char copy[ARGS_SIZE];
     memcpy(copy, args, size);
     cpu_poll(cpu_of(b));
-    work(b, copy);
+    work(copy);
     return;
   }
   Command *c = enqueue(s, COMMAND_RUN);
@@ -183,9 +183,8 @@ static void *alloc(Backend *b, BackendStream *s, size_t bytes)
   return p;
 }
 
-static void run_free(Backend *b, void *args)
+static void run_free(void *args)
 {
-  (void)b;
   free(*(void **)args);
 }
 
@@ -208,11 +207,10 @@ static void host_free(Backend *b, void *p)
 
 typedef struct { ExecRows to, from; size_t bytes, n; } Copy;
 
-static void run_copy(Backend *b, void *args)
+static void run_copy(void *args)
 {
   Copy *c = args;
 
-  (void)b;
   for (size_t i = 0; i < c->n; i++)
     memcpy((char *)c->to.first + i * c->to.pitch, (const char *)c->from.first + i * c->from.pitch, c->bytes);
 }
@@ -234,11 +232,10 @@ static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_
   cpu_run(b, s, run_copy, &c, sizeof c);
 }
 
-static void run_zero(Backend *b, void *args)
+static void run_zero(void *args)
 {
   Copy *c = args;
 
-  (void)b;
   memset(c->to.first, 0, c->bytes);
 }
 
@@ -265,9 +262,9 @@ static void download(Backend *b, BackendStream *s, void *to, const void *from, s
   memcpy(to, from, bytes);
 }
 
-static void run_upload(Backend *b, void *args)
+static void run_upload(void *args)
 {
-  run_copy(b, args);
+  run_copy(args);
   g_free((void *)((Copy *)args)->from.first);
 }
 
