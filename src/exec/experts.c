@@ -21,6 +21,8 @@ static Experts experts_of(const LayerShape *shape, const LayerSpec *spec)
   w.first_expert = w.local * shape->ep_rank;
   w.capacity = ceil((double)w.rows * w.top / w.experts * shape->layout->expert_capacity);
   w.up = up_width(spec, w.ffn);
+  w.up_size = (LinearSize) { .in = shape->hidden, .out = w.up };
+  w.down_size = (LinearSize) { .in = w.ffn, .out = shape->hidden };
   w.shared_up = up_width(spec, w.shared);
   return w;
 }
@@ -124,15 +126,11 @@ void visits_free(Visits *v)
 static void visits_keep(const LayerRun *r, LayerState *state, const Experts *w)
 {
   Visits *v = g_new0(Visits, 1);
-  gsize n = 0;
 
   v->first = experts_download(r, route_of(r, state, w).first, w->experts + 1);
   v->own = v->copies = v->first[w->experts];
-  if (w->path) {
-    const int32_t *told = w->path->told(r, state, w, &n);
-    g_autofree int32_t *counts = experts_download(r, told, n);
-    w->path->load(w, counts, v);
-  }
+  if (w->path)
+    w->path->agree(r, state, w, v);
   g_clear_pointer(&state->visits, visits_free);
   state->visits = v;
 }
@@ -166,74 +164,41 @@ static void *room_for_copies(const LayerRun *r, const Visits *v)
   return copies;
 }
 
-static void *send_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
+/* By the path, or where nothing moves. */
+static void *move_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part,
+                         gboolean back)
 {
-  if (w->path && w->path->send)
-    return w->path->send(r, w, v, copies, part);
+  MoveCopies *move = !w->path ? NULL : back ? w->path->back : w->path->send;
+
+  if (move)
+    return move(r, w, v, copies, part);
   memory_retag(r->memory, copies, part);
   return copies;
 }
 
-static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
-{
-  if (w->path && w->path->back)
-    return w->path->back(r, w, v, copies, part);
-  memory_retag(r->memory, copies, part);
-  return copies;
-}
+/* Which of an expert's products: what it makes of its copies, or the gradient of these, or of its weights. */
+typedef enum { EXPERTS_FORWARD, EXPERTS_INPUT, EXPERTS_WEIGHT } ExpertsPass;
 
-/* Of an expert's products; rows are each expert's own. */
-static LinearSize up_size(const LayerRun *r, const Experts *w)
+/* A product of each expert that has copies: rows that go in and come out and weights, or gradients of these. */
+static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, ExpertsPass pass, LinearSize z,
+                        const void *in, void *weights, const void *out)
 {
-  return (LinearSize) { .in = r->shape.hidden, .out = w->up };
-}
+  gsize weight_bytes = (gsize)z.in * z.out * (pass == EXPERTS_WEIGHT ? r->wide_bytes : r->bytes);
 
-static LinearSize down_size(const LayerRun *r, const Experts *w)
-{
-  return (LinearSize) { .in = w->ffn, .out = r->shape.hidden };
-}
-
-/* FALSE where the expert has no copies. */
-static gboolean size_of(const Visits *v, int expert, LinearSize *z)
-{
-  z->rows = v->first[expert + 1] - v->first[expert];
-  return z->rows > 0;
-}
-
-/* An expert's copies, in rows of a width; its weights. */
-static void *copies_at(const LayerRun *r, const Visits *v, int expert, const void *all, int width)
-{
-  return core_at(r, all, (gsize)v->first[expert] * width);
-}
-
-static const void *weights_at(const LayerRun *r, int expert, const void *all, LinearSize z)
-{
-  return core_at(r, all, (gsize)expert * z.in * z.out);
-}
-
-static void experts_forward(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *x,
-                            const void *weights, void *y)
-{
-  for (int e = 0; e < w->local; e++)
-    if (size_of(v, e, &z))
-      linear_forward(r, z, copies_at(r, v, e, x, z.in), weights_at(r, e, weights, z), NULL, copies_at(r, v, e, y, z.out));
-}
-
-static void experts_input(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *dy,
-                          const void *weights, void *dx)
-{
-  for (int e = 0; e < w->local; e++)
-    if (size_of(v, e, &z))
-      linear_input(r, z, copies_at(r, v, e, dy, z.out), weights_at(r, e, weights, z), copies_at(r, v, e, dx, z.in));
-}
-
-static void experts_weight(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *x,
-                           const void *dy, char *dweights)
-{
-  for (int e = 0; e < w->local; e++)
-    if (size_of(v, e, &z))
-      linear_weight(r, z, copies_at(r, v, e, x, z.in), copies_at(r, v, e, dy, z.out),
-                    dweights + (gsize)e * z.in * z.out * r->wide_bytes, NULL);
+  for (int e = 0; e < w->local; e++) {
+    gsize first = v->first[e];
+    void *x = core_at(r, in, first * z.in), *y = core_at(r, out, first * z.out);
+    void *weight = (char *)weights + e * weight_bytes;
+    z.rows = v->first[e + 1] - v->first[e];
+    if (z.rows == 0)
+      continue;
+    if (pass == EXPERTS_FORWARD)
+      linear_forward(r, z, x, weight, NULL, y);
+    else if (pass == EXPERTS_INPUT)
+      linear_input(r, z, y, weight, x);
+    else
+      linear_weight(r, z, x, y, weight, NULL);
+  }
 }
 
 /* What shared experts make of rows, summed over ranks but where the routed experts' part is still to be, too. */
@@ -300,14 +265,14 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   void *copies = room_for_copies(r, v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
   rows_ungather(r, rows, in);
-  kept[EXPERT_IN] = send_copies(r, w, v, copies, r->kept_as);
+  kept[EXPERT_IN] = move_copies(r, w, v, copies, r->kept_as, FALSE);
   kept[UP] = run_keep(r, (gsize)v->copies * w->up);
-  experts_forward(r, w, v, up_size(r, w), kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
+  each_expert(r, w, v, EXPERTS_FORWARD, w->up_size, kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
   kept[ACT] = run_keep(r, (gsize)v->copies * w->ffn);
   activate(r, lw->spec, v->copies, w->ffn, kept[UP], kept[ACT]);
   void *out = run_buffer(r, (gsize)v->copies * hidden);
-  experts_forward(r, w, v, down_size(r, w), kept[ACT], lw->weight[BLOCK_DOWN], out);
-  kept[EXPERT_OUT] = return_copies(r, w, v, out, r->kept_as);
+  each_expert(r, w, v, EXPERTS_FORWARD, w->down_size, kept[ACT], lw->weight[BLOCK_DOWN], out);
+  kept[EXPERT_OUT] = move_copies(r, w, v, out, r->kept_as, TRUE);
   void *all = run_buffer(r, (gsize)seen.rows * hidden);
   r->b->combine_forward(r->b, r->s, &seen, hidden, kept[EXPERT_OUT], all);
   return routed_rows(r, w, all, hidden, r->b->dtype);
@@ -321,8 +286,6 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   norm_input(r, lw, state);
   void *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], r->shape.hidden);
   route(r, lw, state, &w, in);
-  if (w.path)
-    w.path->agree(r, state, &w);
   visits_keep(r, state, &w);
   void *out = routed_forward(r, lw, state, &w, in);
   out = sum_parts(r, &w, out, shared_forward(r, lw, state, &w, in));
@@ -372,15 +335,15 @@ static void *input_experts(const LayerRun *r, const LayerWeights *lw, LayerState
   int hidden = r->shape.hidden;
   void **kept = state->kept;
 
-  kept[D_EXPERT_OUT] = send_copies(r, w, v, dcopies, PART_BUFFERS);
+  kept[D_EXPERT_OUT] = move_copies(r, w, v, dcopies, PART_BUFFERS, FALSE);
   void *dact = run_buffer(r, (gsize)v->copies * w->ffn);
-  experts_input(r, w, v, down_size(r, w), kept[D_EXPERT_OUT], lw->weight[BLOCK_DOWN], dact);
+  each_expert(r, w, v, EXPERTS_INPUT, w->down_size, dact, lw->weight[BLOCK_DOWN], kept[D_EXPERT_OUT]);
   kept[D_UP] = run_buffer(r, (gsize)v->copies * w->up);
   activate_backward(r, lw->spec, v->copies, w->ffn, kept[UP], dact, kept[D_UP]);
   run_drop(r, &dact);
   void *din = run_buffer(r, (gsize)v->copies * hidden);
-  experts_input(r, w, v, up_size(r, w), kept[D_UP], lw->weight[BLOCK_UP], din);
-  return return_copies(r, w, v, din, PART_BUFFERS);
+  each_expert(r, w, v, EXPERTS_INPUT, w->up_size, din, lw->weight[BLOCK_UP], kept[D_UP]);
+  return move_copies(r, w, v, din, PART_BUFFERS, TRUE);
 }
 
 /* The gradient of the router's input, through experts and logits. */
@@ -434,11 +397,12 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
   Experts w = experts_of(&r->shape, lw->spec);
   int hidden = r->shape.hidden;
+  const Visits *v = state->visits;
   void **kept = state->kept, *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], hidden);
 
   shared_weight(r, lw, state, &w, in);
-  experts_weight(r, &w, state->visits, down_size(r, &w), kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
-  experts_weight(r, &w, state->visits, up_size(r, &w), kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
+  each_expert(r, &w, v, EXPERTS_WEIGHT, w.down_size, kept[ACT], lw->gradient[BLOCK_DOWN], kept[D_EXPERT_OUT]);
+  each_expert(r, &w, v, EXPERTS_WEIGHT, w.up_size, kept[EXPERT_IN], lw->gradient[BLOCK_UP], kept[D_UP]);
   linear_weight(r, (LinearSize) { w.rows, hidden, w.experts }, in, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER], NULL);
   rows_ungather(r, in, kept[NORM2]);
 }

@@ -45,19 +45,18 @@ typedef struct {
   int etp, etp_rank;      /* ranks that share an expert's matrices where they are apart */
   int first_expert;       /* of those here */
   int ffn, up, shared, shared_up; /* widths */
+  LinearSize up_size, down_size;  /* of an expert's products, but for rows, which are each expert's own */
 } Experts;
 
+typedef void *MoveCopies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part);
+
 struct ExpertPath {
-  /* Tells ranks what will come, in slot VISITS of a forward's state. */
-  void (*agree)(const LayerRun *r, LayerState *state, const Experts *w);
-  /* The device's n integers that `load` needs. It fills in all but `own`, and `first` as the router left it
-   * unless it changes. */
-  const int32_t *(*told)(const LayerRun *r, const LayerState *state, const Experts *w, gsize *n);
-  void (*load)(const Experts *w, const int32_t *told, Visits *v);
+  /* Tells ranks what will come, in slot VISITS of a forward's state. `v` has what the router decided of the rows routed
+   * here, and gets the rest. */
+  void (*agree)(const LayerRun *r, LayerState *state, const Experts *w, Visits *v);
   /* Copies of rows to their experts, and back, in blocks counted to a part, taking the
    * buffer over; NULL where nothing moves. */
-  void *(*send)(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part);
-  void *(*back)(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part);
+  MoveCopies *send, *back;
   /* The route of the rows that are laid out here, and those of all ranks for one's own
    * and the sums back, taking `all` over; NULL where these are the rows routed here. */
   ExecRoute (*seen)(const LayerRun *r, const LayerState *state, const Experts *w);

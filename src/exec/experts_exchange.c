@@ -1,48 +1,15 @@
 /* Copies of tokens travel to the ranks of their experts and back. */
 #include "exec/experts.h"
 
-/* Each rank tells each other how many copies it has for its experts, and those that
- * share matrices what each was told. */
-static void agree(const LayerRun *r, LayerState *state, const Experts *w)
-{
-  ExecRoute route = route_of(r, state, w);
-  gsize bytes = w->experts * sizeof(int32_t);
-  g_autofree int32_t *first = experts_download(r, route.first, w->experts + 1);
-  g_autofree gsize *each = g_new(gsize, w->ep);
-
-  for (int e = 0; e < w->experts; e++)
-    first[e] = first[e + 1] - first[e];
-  for (int i = 0; i < w->ep; i++)
-    each[i] = w->local;
-  void *counts = memory_alloc(r->memory, r->s, PART_BUFFERS, bytes);
-  state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, w->etp * bytes);
-  char *own = (char *)state->kept[VISITS] + w->etp_rank * bytes;
-  r->b->upload(r->b, r->s, counts, first, bytes);
-  exchange_all_to_all(r, GROUP_EXPERT, counts, own, (ExecCounts) { each, each }, EXEC_I32);
-  if (w->etp > 1)
-    exchange_all_gather(r, GROUP_EXPERT_TENSOR, own, state->kept[VISITS], w->experts, EXEC_I32);
-  run_drop(r, &counts);
-}
-
-static const int32_t *told(const LayerRun *r, const LayerState *state, const Experts *w, gsize *n)
-{
-  (void)r;
-  *n = w->etp * w->experts;
-  return state->kept[VISITS];
-}
-
 /* Copies for expert e of this rank from rank j, told to rank i of those that share it: from[(i ep + j) local + e]. */
-static void load(const Experts *w, const int32_t *from, Visits *v)
+static void load(const Experts *w, Visits *v)
 {
-  g_autofree int32_t *routed = v->first;
-
-  v->from = g_memdup2(from, w->etp * w->experts * sizeof *from);
   v->sent = g_new0(gsize, w->ep);
   v->received = g_new0(gsize, w->ep);
   v->arrived = g_new0(gsize, w->etp);
-  v->first = g_new0(int32_t, w->local + 1);
   for (int i = 0; i < w->ep; i++)
-    v->sent[i] = routed[(i + 1) * w->local] - routed[i * w->local];
+    v->sent[i] = v->first[(i + 1) * w->local] - v->first[i * w->local];
+  memset(v->first, 0, (w->local + 1) * sizeof *v->first);
   for (int i = 0; i < w->etp * w->experts; i++) {
     int sharer = i / w->experts;
     v->arrived[sharer] += v->from[i];
@@ -53,6 +20,30 @@ static void load(const Experts *w, const int32_t *from, Visits *v)
   for (int e = 0; e < w->local; e++)
     v->first[e + 1] += v->first[e];
   v->copies = v->first[w->local];
+}
+
+/* Each rank tells each other how many copies it has for its experts, and those that
+ * share matrices what each was told. */
+static void agree(const LayerRun *r, LayerState *state, const Experts *w, Visits *v)
+{
+  gsize bytes = w->experts * sizeof(int32_t);
+  g_autofree int32_t *own_counts = g_new(int32_t, w->experts);
+  g_autofree gsize *each = g_new(gsize, w->ep);
+
+  for (int e = 0; e < w->experts; e++)
+    own_counts[e] = v->first[e + 1] - v->first[e];
+  for (int i = 0; i < w->ep; i++)
+    each[i] = w->local;
+  void *counts = memory_alloc(r->memory, r->s, PART_BUFFERS, bytes);
+  state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, w->etp * bytes);
+  char *own = (char *)state->kept[VISITS] + w->etp_rank * bytes;
+  r->b->upload(r->b, r->s, counts, own_counts, bytes);
+  exchange_all_to_all(r, GROUP_EXPERT, counts, own, (ExecCounts) { each, each }, EXEC_I32);
+  if (w->etp > 1)
+    exchange_all_gather(r, GROUP_EXPERT_TENSOR, own, state->kept[VISITS], w->experts, EXEC_I32);
+  run_drop(r, &counts);
+  v->from = experts_download(r, state->kept[VISITS], w->etp * w->experts);
+  load(w, v);
 }
 
 /* Copies by source, then expert, to or from copies by expert, then source. */
@@ -153,5 +144,5 @@ static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v,
   return own;
 }
 
-const ExpertPath expert_path_all_to_all = { .agree = agree, .told = told, .load = load, .send = send_copies,
+const ExpertPath expert_path_all_to_all = { .agree = agree, .send = send_copies,
                                              .back = return_copies };

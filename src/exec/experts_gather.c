@@ -14,13 +14,13 @@ static ExecRoute seen(const LayerRun *r, const LayerState *state, const Experts 
   return route;
 }
 
-/* Copies that visit this rank's experts get places, in the order of experts, then rows. */
-static void give_places(const LayerRun *r, const Experts *w, const ExecRoute *all)
+/* Copies that visit this rank's experts get places, in the order of experts, then rows; `first` counts them. */
+static void give_places(const LayerRun *r, const Experts *w, const ExecRoute *all, int32_t *first)
 {
   gsize n = (gsize)all->rows * all->top;
   g_autofree int32_t *chosen = experts_download(r, all->chosen, n), *place = experts_download(r, all->place, n);
-  g_autofree int32_t *first = g_new0(int32_t, w->local + 1);
 
+  memset(first, 0, (w->local + 1) * sizeof *first);
   for (gsize i = 0; i < n; i++) {
     int expert = chosen[i] - w->first_expert;
     if (expert < 0 || expert >= w->local)
@@ -37,7 +37,7 @@ static void give_places(const LayerRun *r, const Experts *w, const ExecRoute *al
   r->b->upload(r->b, r->s, all->first, first, (w->local + 1) * sizeof *first);
 }
 
-static void agree(const LayerRun *r, LayerState *state, const Experts *w)
+static void agree(const LayerRun *r, LayerState *state, const Experts *w, Visits *v)
 {
   ExecRoute own = route_of(r, state, w);
   gsize n = (gsize)w->rows * w->top, bytes = route_bytes(r, w, w->rows * block_ranks(w), w->local);
@@ -47,19 +47,7 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w)
   exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.weight, all.weight, n, exec_wide(r->b->dtype));
   exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.chosen, all.chosen, n, EXEC_I32);
   exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.place, all.place, n, EXEC_I32);
-  give_places(r, w, &all);
-}
-
-static const int32_t *told(const LayerRun *r, const LayerState *state, const Experts *w, gsize *n)
-{
-  *n = w->local + 1;
-  return seen(r, state, w).first;
-}
-
-static void load(const Experts *w, const int32_t *first, Visits *v)
-{
-  g_free(v->first);
-  v->first = g_memdup2(first, (w->local + 1) * sizeof *first);
+  give_places(r, w, &all, v->first);
   v->own = v->copies = v->first[w->local];
 }
 
@@ -82,5 +70,4 @@ static void *sum(const LayerRun *r, const Experts *w, void *all, int width, Exec
   return own;
 }
 
-const ExpertPath expert_path_gather = { .agree = agree, .told = told, .load = load, .seen = seen,
-                                         .gather = gather, .sum = sum };
+const ExpertPath expert_path_gather = { .agree = agree, .seen = seen, .gather = gather, .sum = sum };
