@@ -1,29 +1,39 @@
 /* The trace of a step: each row as its first rank measured it. */
 #include "exec/rank.h"
 
-enum { START, END, EXPOSED, PEAK_ACTIVATIONS = EXPOSED + EXPOSED_COUNT, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS,
-       FIELDS };
-/* Behind held parts. */
-enum { MOST_BUFFERS = PART_COUNT, USED, RESERVED, DEVICE, ROW_FIELDS };
-enum { LOAD_FIELDS = sizeof(ExpertLoad) / sizeof(double) };
+/* What a row measured of a task and of itself: doubles alone, zeros from all ranks but one, so that sums tell all. */
+typedef struct {
+  double start, end, exposed[EXPOSED_COUNT];
+  MemoryPoint worst, after;
+} TaskMeasured;
+
+typedef struct {
+  double static_bytes[PART_COUNT], most_buffers;
+  double used_bytes, reserved_bytes, device_bytes;
+} RowMeasured;
+
+/* Of all tasks, rows, and micro-batches' layers, one behind the other. */
+typedef struct {
+  TaskMeasured *tasks;
+  RowMeasured *rows;
+  ExpertLoad *loads;
+} Measured;
 
 static gboolean speaks_for_row(const Exec *x)
 {
   return x->coordinates[AXIS_TENSOR] == 0 && exec_replica(x) == 0;
 }
 
-static void fill_task(const Exec *x, int task, const double exposed[EXPOSED_COUNT], double *out)
+static void fill_task(const Exec *x, int task, const double exposed[EXPOSED_COUNT], TaskMeasured *out)
 {
   const TaskRun *run = &x->runs[task];
   double begin = x->b->event_s(x->b, x->begin);
 
-  out[START] = x->b->event_s(x->b, run->start) - begin;
-  out[END] = x->b->event_s(x->b, run->end) - begin;
-  memcpy(out + EXPOSED, exposed, EXPOSED_COUNT * sizeof *exposed);
-  out[PEAK_ACTIVATIONS] = run->peak_activations;
-  out[PEAK_BUFFERS] = run->peak_buffers;
-  out[AFTER_ACTIVATIONS] = run->after_activations;
-  out[AFTER_BUFFERS] = run->after_buffers;
+  out->start = x->b->event_s(x->b, run->start) - begin;
+  out->end = x->b->event_s(x->b, run->end) - begin;
+  memcpy(out->exposed, exposed, sizeof out->exposed);
+  out->worst = (MemoryPoint) { out->start, run->worst.activations, run->worst.buffers };
+  out->after = (MemoryPoint) { out->end, run->after.activations, run->after.buffers };
 }
 
 /* Where the loads of a micro-batch's layers lie. */
@@ -57,18 +67,16 @@ static double most_buffers(const Exec *x)
   return most;
 }
 
-static void fill_row(const Exec *x, double *out)
+static void fill_row(const Exec *x, RowMeasured *out)
 {
+  *out = (RowMeasured) { .most_buffers = most_buffers(x), .used_bytes = x->device.used_bytes,
+                         .reserved_bytes = x->device.reserved_bytes, .device_bytes = x->device.device_bytes };
   for (int part = 0; part < PART_COUNT; part++)
-    out[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
-  out[MOST_BUFFERS] = most_buffers(x);
-  out[USED] = x->device.used_bytes;
-  out[RESERVED] = x->device.reserved_bytes;
-  out[DEVICE] = x->device.device_bytes;
+    out->static_bytes[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
 }
 
 /* Of the tasks that this rank ran for its row, if it speaks for it. */
-static void fill_tasks(const Exec *x, double *all)
+static void fill_tasks(const Exec *x, TaskMeasured *all)
 {
   double (*exposed)[EXPOSED_COUNT] = g_malloc0(x->program->tasks->len * sizeof *exposed);
 
@@ -77,42 +85,45 @@ static void fill_tasks(const Exec *x, double *all)
     for (guint i = 0; i < x->order[lane]->len; i++) {
       int task = g_array_index(x->order[lane], int, i);
       if (exec_task(x, task)->row == x->row)
-        fill_task(x, task, exposed[task], all + task * FIELDS);
+        fill_task(x, task, exposed[task], &all[task]);
     }
   g_free(exposed);
 }
 
-/* What each row measured, on every rank: fields of each task, then of each row, then loads. */
-static double *collect(Exec *x)
+/* What each row measured, on every rank; the block is the tasks'. */
+static Measured collect(Exec *x)
 {
-  gsize rows = x->program->tasks->len * FIELDS, loads = rows + x->program->n_rows * ROW_FIELDS;
-  gsize n = loads + n_loads(x) * LOAD_FIELDS;
-  double *all = g_new0(double, n);
-  void *device = x->b->alloc(x->b, x->run.s, n * sizeof *all);
+  gsize tasks = x->program->tasks->len, rows = x->program->n_rows;
+  gsize bytes = tasks * sizeof(TaskMeasured) + rows * sizeof(RowMeasured) + n_loads(x) * sizeof(ExpertLoad);
+  TaskMeasured *all = g_malloc0(bytes);
+  RowMeasured *behind = (RowMeasured *)(all + tasks);
+  Measured m = { all, behind, (ExpertLoad *)(behind + rows) };
+  void *device = x->b->alloc(x->b, x->run.s, bytes);
 
   if (speaks_for_row(x)) {
-    fill_tasks(x, all);
-    fill_row(x, all + rows + x->row * ROW_FIELDS);
-    fill_loads(x, (ExpertLoad *)(all + loads));
+    fill_tasks(x, m.tasks);
+    fill_row(x, &m.rows[x->row]);
+    fill_loads(x, m.loads);
   }
-  x->b->upload(x->b, x->run.s, device, all, n * sizeof *all);
-  x->b->all_reduce(x->b, x->world, x->run.s, device, n, EXEC_F64, EXEC_SUM);
-  x->b->download(x->b, x->run.s, all, device, n * sizeof *all);
-  x->b->dealloc(x->b, x->run.s, device, n * sizeof *all);
-  return all;
+  x->b->upload(x->b, x->run.s, device, all, bytes);
+  x->b->all_reduce(x->b, x->world, x->run.s, device, bytes / sizeof(double), EXEC_F64, EXEC_SUM);
+  x->b->download(x->b, x->run.s, all, device, bytes);
+  x->b->dealloc(x->b, x->run.s, device, bytes);
+  return m;
 }
 
-static void add_span(Trace *trace, const Program *program, int task, const double *fields)
+static void add_span(Trace *trace, const Program *program, int task, const TaskMeasured *m)
 {
   const Task *t = &g_array_index(program->tasks, Task, task);
-  Span span = { .start = fields[START], .end = fields[END], .segment = t->segment, .micro = t->micro, .row = t->row,
-                .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass, .cause = -1 };
+  Span span = { .start = m->start, .end = m->end, .segment = t->segment, .micro = t->micro, .row = t->row,
+                .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass, .cause = -1,
+                .exposed_context_s = m->exposed[EXPOSED_CONTEXT], .exposed_expert_s = m->exposed[EXPOSED_EXPERT] };
 
   for (int kind = 0; kind < EXPOSED_COUNT; kind++)
-    span.exposed_tensor_s += fields[EXPOSED + kind];
-  span.exposed_context_s = fields[EXPOSED + EXPOSED_CONTEXT];
-  span.exposed_expert_s = fields[EXPOSED + EXPOSED_EXPERT];
+    span.exposed_tensor_s += m->exposed[kind];
   g_array_append_val(trace->spans, span);
+  g_array_append_val(trace->rows[t->row].points, m->worst);
+  g_array_append_val(trace->rows[t->row].points, m->after);
   trace->end_s = MAX(trace->end_s, span.end);
 }
 
@@ -137,39 +148,26 @@ static int by_time(gconstpointer a, gconstpointer b)
   return (x > y) - (x < y);
 }
 
-static void add_memory(Trace *trace, const Program *program, const double *all)
-{
-  for (guint i = 0; i < program->tasks->len; i++) {
-    const double *f = all + i * FIELDS;
-    GArray *points = trace->rows[g_array_index(program->tasks, Task, i).row].points;
-    MemoryPoint worst = { f[START], f[PEAK_ACTIVATIONS], f[PEAK_BUFFERS] };
-    MemoryPoint after = { f[END], f[AFTER_ACTIVATIONS], f[AFTER_BUFFERS] };
-    g_array_append_val(points, worst);
-    g_array_append_val(points, after);
-  }
-  for (int row = 0; row < trace->n_rows; row++)
-    g_array_sort(trace->rows[row].points, by_time);
-}
-
 Trace *exec_trace(Exec *x)
 {
   Trace *trace = trace_new(x->program);
-  g_autofree double *all = collect(x);
-  const double *rows = all + x->program->tasks->len * FIELDS;
+  Measured m = collect(x);
 
-  trace->loads = g_memdup2(rows + x->program->n_rows * ROW_FIELDS, n_loads(x) * sizeof *trace->loads);
+  trace->loads = g_memdup2(m.loads, n_loads(x) * sizeof *trace->loads);
   for (guint i = 0; i < x->program->tasks->len; i++)
-    add_span(trace, x->program, i, all + i * FIELDS);
+    add_span(trace, x->program, i, &m.tasks[i]);
   find_causes(trace, x->program);
-  add_memory(trace, x->program, all);
   for (int row = 0; row < trace->n_rows; row++) {
-    memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
-    trace->rows[row].most_buffers = rows[row * ROW_FIELDS + MOST_BUFFERS];
-    trace->rows[row].used_bytes = rows[row * ROW_FIELDS + USED];
-    trace->rows[row].reserved_bytes = rows[row * ROW_FIELDS + RESERVED];
-    trace->rows[row].device_bytes = rows[row * ROW_FIELDS + DEVICE];
-    trace->rows[row].cached_bytes = 0;
+    TraceRow *out = &trace->rows[row];
+    memcpy(out->static_bytes, m.rows[row].static_bytes, sizeof out->static_bytes);
+    out->most_buffers = m.rows[row].most_buffers;
+    out->used_bytes = m.rows[row].used_bytes;
+    out->reserved_bytes = m.rows[row].reserved_bytes;
+    out->device_bytes = m.rows[row].device_bytes;
+    out->cached_bytes = 0;
+    g_array_sort(out->points, by_time);
   }
   trace->fragmentation = trace->step_s = 0; /* measured: nothing beside what is held */
+  g_free(m.tasks);
   return trace;
 }

@@ -23,8 +23,7 @@ typedef struct {
   BackendEvent *start, *end;
   gboolean issued;
   gboolean arrives;                        /* another row's send that a task of this row takes */
-  double peak_activations, peak_buffers;   /* held at the worst moment of the task */
-  double after_activations, after_buffers; /* when it had been issued */
+  MemoryPoint worst, after;                /* held at the worst moment of the task; when it had been issued */
   double most_buffers;                     /* at any moment of the task */
   double moved;                            /* elements between ranks, without padding */
 } TaskRun;

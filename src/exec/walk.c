@@ -106,11 +106,10 @@ static void issue(Exec *x, int task, int lane)
   x->b->event_record(x->b, run->start, s);
   task_work[exec_task(x, task)->kind](x, task, s);
   x->b->event_record(x->b, run->end, s);
-  run->peak_activations = x->memory.peak_activations;
-  run->peak_buffers = x->memory.peak_buffers;
+  run->worst = (MemoryPoint) { .activations = x->memory.peak_activations, .buffers = x->memory.peak_buffers };
   run->most_buffers = x->memory.most_buffers;
-  run->after_activations = memory_held(&x->memory, PART_ACTIVATIONS);
-  run->after_buffers = memory_held(&x->memory, PART_BUFFERS);
+  run->after = (MemoryPoint) { .activations = memory_held(&x->memory, PART_ACTIVATIONS),
+                               .buffers = memory_held(&x->memory, PART_BUFFERS) };
   run->issued = TRUE;
   __atomic_add_fetch(&x->progress, 1, __ATOMIC_RELAXED);
   check_backend(x);
