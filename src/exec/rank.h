@@ -118,6 +118,12 @@ static inline int exec_replica(const Exec *x)
   return x->coordinates[AXIS_DATA] * x->layout->passes.cp + x->coordinates[AXIS_CONTEXT];
 }
 
+/* Of the head, or of this rank's share of a spread vocabulary. */
+static inline LayerWeights exec_head_weights(const Exec *x)
+{
+  return shards_weights(&x->shards, x->model->n_layers - 1);
+}
+
 /* Whether sums of input gradients over tensor-parallel ranks run beside weight gradients. */
 static inline gboolean exec_overlaps_sums(const Exec *x)
 {

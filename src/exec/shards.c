@@ -55,7 +55,9 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, const int n
   int n = shape->model->n_layers;
   int open[2];
 
-  *s = (Shards) { .shape = shape, .memory = memory, .numbers = { numbers[0], numbers[1] },
+  *s = (Shards) { .shape = shape, .memory = memory, .bytes = exec_type_bytes(memory->backend->dtype),
+                  .wide_bytes = exec_type_bytes(exec_wide(memory->backend->dtype)),
+                  .numbers = { numbers[0], numbers[1] },
                   .host = shape->layout->states[0].offload.optimizer == STORE_CPU,
                   .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
   s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
@@ -120,11 +122,10 @@ static void fill_range(Backend *b, BackendStream *stream, guint64 seed, const Un
 static void fill_master(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
 {
   Backend *b = s->memory->backend;
-  ExecType wide = exec_wide(b->dtype);
-  gsize bytes = u->part * exec_type_bytes(wide);
+  gsize bytes = u->part * s->wide_bytes;
   char *device = s->host ? memory_alloc(s->memory, stream, PART_BUFFERS, bytes) : u->master;
 
-  fill_range(b, stream, seed, u, &(Range) { unit_own(u), u->part, device, wide });
+  fill_range(b, stream, seed, u, &(Range) { unit_own(u), u->part, device, exec_wide(b->dtype) });
   if (!s->host)
     return;
   b->host_down(b, stream, u->master, device, bytes);
@@ -137,7 +138,7 @@ static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
 
   if (u->weights) {
     fill_range(b, stream, seed, u, &(Range) { 0, unit_size(u), u->weights, b->dtype });
-    u->own_weights = u->weights + unit_own(u) * exec_type_bytes(b->dtype);
+    u->own_weights = u->weights + unit_own(u) * s->bytes;
   } else
     fill_range(b, stream, seed, u, &(Range) { unit_own(u), u->part, u->own_weights, b->dtype });
   if (u->master)
@@ -146,8 +147,7 @@ static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
 
 static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
 {
-  Backend *b = s->memory->backend;
-  gsize all = unit_size(u), wide = exec_type_bytes(exec_wide(b->dtype)), bytes = exec_type_bytes(b->dtype);
+  gsize all = unit_size(u), wide = s->wide_bytes, bytes = s->bytes;
 
   if (u->states->weight_parts == 1)
     u->weights = memory_alloc(s->memory, stream, PART_WEIGHTS, all * bytes);
@@ -182,17 +182,15 @@ void shards_allocate(Shards *s, BackendStream *stream, guint64 seed)
 
 void shards_open_early(Shards *s, Unit *u, BackendStream *stream)
 {
-  gsize wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
-
   if (u->states->gradient_parts > 1 && u->n_early > 0 && !u->early)
-    u->early = memory_alloc_zero(s->memory, stream, PART_BUFFERS, u->n_early * wide);
+    u->early = memory_alloc_zero(s->memory, stream, PART_BUFFERS, u->n_early * s->wide_bytes);
 }
 
 /* Early gradients take their place among the others. */
 static void close_early(Shards *s, Unit *u, BackendStream *stream)
 {
   Backend *b = s->memory->backend;
-  gsize wide = exec_type_bytes(exec_wide(b->dtype));
+  gsize wide = s->wide_bytes;
 
   if (!u->early)
     return;
@@ -206,12 +204,10 @@ static void close_early(Shards *s, Unit *u, BackendStream *stream)
 
 void shards_open(Shards *s, Unit *u, BackendStream *stream)
 {
-  gsize wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
-
   if (u->states->gradient_parts == 1)
     return;
   if (!u->gradients)
-    u->gradients = memory_alloc_zero(s->memory, stream, PART_BUFFERS, unit_size(u) * wide);
+    u->gradients = memory_alloc_zero(s->memory, stream, PART_BUFFERS, unit_size(u) * s->wide_bytes);
   close_early(s, u, stream);
 }
 
@@ -234,8 +230,7 @@ static char *whole_weights(const Unit *u)
 
 static void take_params(const Shards *s, const Unit *u, int layer, LayerWeights *out)
 {
-  gsize bytes = exec_type_bytes(s->memory->backend->dtype),
-        wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
+  gsize bytes = s->bytes, wide = s->wide_bytes;
   char *weights = whole_weights(u);
 
   for (guint i = 0; i < u->params->len; i++) {
@@ -249,23 +244,22 @@ static void take_params(const Shards *s, const Unit *u, int layer, LayerWeights 
   }
 }
 
-void shards_weights(const Shards *s, int layer, LayerWeights *out)
+LayerWeights shards_weights(const Shards *s, int layer)
 {
-  const Model *model = s->shape->model;
-  LayerWeights table = { 0 };
+  LayerWeights w = { .spec = model_layer(s->shape->model, layer) }, table = { 0 };
 
-  *out = (LayerWeights) { .spec = model_layer(model, layer) };
   for (guint i = 0; i < s->units->len; i++) {
     const Unit *u = &g_array_index(s->units, Unit, i);
     if (layer >= u->first_layer && layer < u->end_layer)
-      take_params(s, u, layer, out);
+      take_params(s, u, layer, &w);
     if (u->first_layer == 0)
       take_params(s, u, 0, &table);
   }
-  if (s->share_table && out->spec->kind == LAYER_HEAD) {
-    out->weight[HEAD_LOGITS] = table.weight[EMBEDDING_TABLE];
-    out->gradient[HEAD_LOGITS] = table.gradient[EMBEDDING_TABLE];
+  if (s->share_table && w.spec->kind == LAYER_HEAD) {
+    w.weight[HEAD_LOGITS] = table.weight[EMBEDDING_TABLE];
+    w.gradient[HEAD_LOGITS] = table.gradient[EMBEDDING_TABLE];
   }
+  return w;
 }
 
 gsize shards_own(const Unit *u, const Param *p, gsize *offset)

@@ -53,6 +53,7 @@ typedef struct {
 typedef struct {
   const LayerShape *shape;
   Memory *memory;
+  gsize bytes, wide_bytes; /* of an element */
   int numbers[2];       /* of this rank, among those that hold the same of all but experts that are apart, of these */
   gboolean host;        /* the optimizer's states are there */
   gboolean share_table; /* embedding and head are on one rank and the table is tied */
@@ -96,7 +97,7 @@ void shards_open(Shards *s, Unit *u, BackendStream *stream);
 void shards_open_early(Shards *s, Unit *u, BackendStream *stream);
 
 /* Where a layer's parameters lie now: in the gathered buffer under ZeRO-3. */
-void shards_weights(const Shards *shards, int layer, LayerWeights *out);
+LayerWeights shards_weights(const Shards *shards, int layer);
 
 /* Elements of a param within a rank's own part: offset in the part and count. */
 gsize shards_own(const Unit *unit, const Param *param, gsize *offset);

@@ -89,28 +89,11 @@ static gboolean feeds_shares(const Exec *x, const ChunkState *chunk, int end_lay
 }
 
 /* The final norm as the last stage keeps it: behind its layers. */
-static LayerState *norm_weights(Exec *x, int task, LayerWeights *w)
+static LayerState *norm_state(Exec *x, int task)
 {
   const ChunkState *chunk = &x->chunks[exec_task(x, task)->chunk];
 
-  shards_weights(&x->shards, x->model->n_layers - 1, w);
   return &micro_of(x, task)->layers[chunk->end_layer - chunk->first_layer];
-}
-
-static void feed_shares(Exec *x, int task, void *flow)
-{
-  LayerWeights w;
-  LayerState *state = norm_weights(x, task, &w);
-
-  x->share.micro[exec_task(x, task)->micro].in[0] = spread_norm(&x->run, &w, state, flow);
-}
-
-static void *flow_from_shares(Exec *x, int task, void *flow)
-{
-  LayerWeights w;
-  LayerState *state = norm_weights(x, task, &w);
-
-  return spread_norm_backward(&x->run, &w, state, flow);
 }
 
 static void forward(Exec *x, int task)
@@ -123,12 +106,12 @@ static void forward(Exec *x, int task)
   if (flow)
     memory_retag(&x->memory, flow, PART_ACTIVATIONS);
   for (int layer = s->first_layer; layer < end; layer++) {
-    LayerWeights w;
-    shards_weights(&x->shards, layer, &w);
+    LayerWeights w = shards_weights(&x->shards, layer);
     flow = layer_forward(&x->run, &w, state_of(x, task, layer), flow, chunk->keeps);
   }
   if (feeds_shares(x, chunk, end)) {
-    feed_shares(x, task, flow);
+    LayerWeights w = exec_head_weights(x);
+    x->share.micro[exec_task(x, task)->micro].in[0] = spread_norm(&x->run, &w, norm_state(x, task), flow);
     return;
   }
   if (flow && end == chunk->end_layer)
@@ -145,12 +128,13 @@ static void backward(Exec *x, int task)
   LayerRun run = x->run;
 
   run.overlaps = s->pass == PASS_BACKWARD && exec_overlaps_sums(x);
-  if (feeds_shares(x, chunk, end))
-    flow = flow_from_shares(x, task, flow);
+  if (feeds_shares(x, chunk, end)) {
+    LayerWeights w = exec_head_weights(x);
+    flow = spread_norm_backward(&x->run, &w, norm_state(x, task), flow);
+  }
   for (int layer = end - 1; layer >= s->first_layer; layer--) {
-    LayerWeights w;
+    LayerWeights w = shards_weights(&x->shards, layer);
     LayerState *state = state_of(x, task, layer);
-    shards_weights(&x->shards, layer, &w);
     flow = layer_backward_input(&run, &w, state, flow);
     if (s->pass == PASS_BACKWARD)
       layer_backward_weight(&run, &w, state);
@@ -167,8 +151,7 @@ static void remake(Exec *x, int task)
   const Segment *s = exec_segment(x, task);
 
   for (int layer = s->first_layer; layer < s->first_layer + s->n_layers; layer++) {
-    LayerWeights w;
-    shards_weights(&x->shards, layer, &w);
+    LayerWeights w = shards_weights(&x->shards, layer);
     layer_remake(&x->run, &w, state_of(x, task, layer));
   }
 }
@@ -178,8 +161,7 @@ static void weight(Exec *x, int task)
   const Segment *s = exec_segment(x, task);
 
   for (int layer = s->first_layer + s->n_layers - 1; layer >= s->first_layer; layer--) {
-    LayerWeights w;
-    shards_weights(&x->shards, layer, &w);
+    LayerWeights w = shards_weights(&x->shards, layer);
     layer_backward_weight(&x->run, &w, state_of(x, task, layer));
   }
 }

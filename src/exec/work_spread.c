@@ -6,14 +6,6 @@ static gboolean early(const Exec *x)
   return x->program->schedule->vocabulary == 1;
 }
 
-static LayerWeights weights_of(const Exec *x)
-{
-  LayerWeights w;
-
-  shards_weights(&x->shards, x->model->n_layers - 1, &w);
-  return w;
-}
-
 static MicroState *share_of(Exec *x, int task)
 {
   return &x->share.micro[exec_task(x, task)->micro];
@@ -28,7 +20,7 @@ static MicroState *stage_of(Exec *x, int task, int row)
 void pass_logits(Exec *x, int task)
 {
   MicroState *m = share_of(x, task);
-  LayerWeights w = weights_of(x);
+  LayerWeights w = exec_head_weights(x);
 
   tokens_load(x, m, exec_task(x, task)->micro);
   m->layers->labels = m->tokens + x->shape.tokens;
@@ -38,7 +30,7 @@ void pass_logits(Exec *x, int task)
 void pass_vocabulary(Exec *x, int task)
 {
   MicroState *m = share_of(x, task);
-  LayerWeights w = weights_of(x);
+  LayerWeights w = exec_head_weights(x);
 
   m->out[1] = spread_gradients(&x->run, &w, m->layers, early(x));
   memory_release(&x->memory, x->run.s, g_steal_pointer(&m->tokens));
@@ -59,7 +51,7 @@ static gsize whole_rows(const Exec *x)
 static void look_up(Exec *x, int task, BackendStream *s)
 {
   MicroState *first = stage_of(x, task, 0);
-  LayerWeights w = weights_of(x);
+  LayerWeights w = exec_head_weights(x);
   void *rows = first ? memory_alloc(&x->memory, s, PART_BUFFERS, whole_rows(x) * x->run.bytes) : x->spread_rows;
 
   upload_tokens(x, task, s);
@@ -72,7 +64,7 @@ static void look_up(Exec *x, int task, BackendStream *s)
 static void looked_up(Exec *x, int task, BackendStream *s)
 {
   MicroState *first = stage_of(x, task, 0);
-  LayerWeights w = weights_of(x);
+  LayerWeights w = exec_head_weights(x);
   void *rows = first ? first->out[1] : x->spread_rows;
 
   upload_tokens(x, task, s);
