@@ -58,7 +58,7 @@ static void *exchange(const LayerRun *r, const Row *row, void *x)
 
   for (int i = 0; i < r->shape.cp; i++)
     counts[i] = n / r->shape.cp;
-  exchange_all_to_all(r, GROUP_CONTEXT, x, y, (ExecCounts) { counts, counts }, r->b->dtype);
+  EXCHANGE(r, GROUP_CONTEXT, all_to_all, x, y, (ExecCounts) { counts, counts }, r->b->dtype);
   run_drop(r, &x);
   return y;
 }

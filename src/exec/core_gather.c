@@ -6,7 +6,7 @@ static void *gather(const LayerRun *r, const Core *c, const void *qkv)
   gsize n = core_pack_size(r, c);
   void *own = core_pack(r, c, qkv), *all = run_buffer(r, n * r->shape.cp);
 
-  exchange_all_gather(r, GROUP_CONTEXT, own, all, n, r->b->dtype);
+  EXCHANGE(r, GROUP_CONTEXT, all_gather, own, all, n, r->b->dtype);
   run_drop(r, &own);
   return all;
 }
@@ -36,7 +36,7 @@ static void backward(const LayerRun *r, const Core *c, void **kept, const void *
                         dcontext, dqkv);
   run_drop(r, &all);
   own = run_buffer(r, n);
-  exchange_reduce_scatter(r, GROUP_CONTEXT, sums, own, n, r->b->dtype);
+  EXCHANGE(r, GROUP_CONTEXT, reduce_scatter, sums, own, n, r->b->dtype);
   run_drop(r, &sums);
   core_unpack(r, c, own, dqkv);
 }

@@ -38,9 +38,9 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w, Visits
   state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, w->etp * bytes);
   char *own = (char *)state->kept[VISITS] + w->etp_rank * bytes;
   r->b->upload(r->b, r->s, counts, own_counts, bytes);
-  exchange_all_to_all(r, GROUP_EXPERT, counts, own, (ExecCounts) { each, each }, EXEC_I32);
+  EXCHANGE(r, GROUP_EXPERT, all_to_all, counts, own, (ExecCounts) { each, each }, EXEC_I32);
   if (w->etp > 1)
-    exchange_all_gather(r, GROUP_EXPERT_TENSOR, own, state->kept[VISITS], w->experts, EXEC_I32);
+    EXCHANGE(r, GROUP_EXPERT_TENSOR, all_gather, own, state->kept[VISITS], w->experts, EXEC_I32);
   run_drop(r, &counts);
   v->from = experts_download(r, state->kept[VISITS], w->etp * w->experts);
   load(w, v);
@@ -72,7 +72,7 @@ static void exchange(const LayerRun *r, Group group, int ranks, const void *x, c
     x_n[i] = x_rows[i] * r->shape.hidden;
     y_n[i] = y_rows[i] * r->shape.hidden;
   }
-  exchange_all_to_all(r, group, x, y, (ExecCounts) { x_n, y_n }, r->b->dtype);
+  EXCHANGE(r, group, all_to_all, x, y, (ExecCounts) { x_n, y_n }, r->b->dtype);
 }
 
 /* Where what arrived at rank i of those that share matrices starts, in rows. */
@@ -92,8 +92,8 @@ static void share(const LayerRun *r, const Experts *w, const Visits *v, void *al
 
   for (int i = 0; i < w->etp && w->etp > 1; i++)
     if (v->arrived[i] > 0)
-      exchange_broadcast(r, GROUP_EXPERT_TENSOR, core_at(r, all, arrived_before(v, i) * row), v->arrived[i] * row,
-                         r->b->dtype, i);
+      EXCHANGE(r, GROUP_EXPERT_TENSOR, broadcast, core_at(r, all, arrived_before(v, i) * row), v->arrived[i] * row,
+               r->b->dtype, i);
 }
 
 /* Sums their parts of what each received; takes `all` over. */

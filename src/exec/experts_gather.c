@@ -44,9 +44,9 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w, Visits
 
   state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, bytes);
   ExecRoute all = seen(r, state, w);
-  exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.weight, all.weight, n, exec_wide(r->b->dtype));
-  exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.chosen, all.chosen, n, EXEC_I32);
-  exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.place, all.place, n, EXEC_I32);
+  EXCHANGE(r, GROUP_EXPERT_BLOCK, all_gather, own.weight, all.weight, n, exec_wide(r->b->dtype));
+  EXCHANGE(r, GROUP_EXPERT_BLOCK, all_gather, own.chosen, all.chosen, n, EXEC_I32);
+  EXCHANGE(r, GROUP_EXPERT_BLOCK, all_gather, own.place, all.place, n, EXEC_I32);
   give_places(r, w, &all, v->first);
   v->own = v->copies = v->first[w->local];
 }
@@ -56,7 +56,7 @@ static void *gather(const LayerRun *r, const Experts *w, const void *x, int widt
   gsize n = (gsize)w->rows * width;
   void *all = run_buffer(r, n * block_ranks(w));
 
-  exchange_all_gather(r, GROUP_EXPERT_BLOCK, x, all, n, r->b->dtype);
+  EXCHANGE(r, GROUP_EXPERT_BLOCK, all_gather, x, all, n, r->b->dtype);
   return all;
 }
 
@@ -65,7 +65,7 @@ static void *sum(const LayerRun *r, const Experts *w, void *all, int width, Exec
   gsize n = (gsize)w->rows * width;
   void *own = memory_alloc(r->memory, r->s, PART_BUFFERS, n * exec_type_bytes(type));
 
-  exchange_reduce_scatter(r, GROUP_EXPERT_BLOCK, all, own, n, type);
+  EXCHANGE(r, GROUP_EXPERT_BLOCK, reduce_scatter, all, own, n, type);
   run_drop(r, &all);
   return own;
 }

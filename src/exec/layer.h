@@ -219,12 +219,16 @@ void linear_weight(const LayerRun *r, LinearSize z, const void *x, const void *d
 void *column_forward(const LayerRun *r, const LayerWeights *w, int slot, int out, void *x);
 void column_weight(const LayerRun *r, const LayerWeights *w, int slot, int out, void *x, const void *dy);
 
-/* The backend's collectives on the stream of the passes; their time there counts as exposed. */
-void exchange_all_reduce(const LayerRun *r, Group g, void *x, gsize n, ExecType type, ExecReduce op);
-void exchange_all_gather(const LayerRun *r, Group g, const void *x, void *y, gsize n_each, ExecType type);
-void exchange_reduce_scatter(const LayerRun *r, Group g, const void *x, void *y, gsize n_each, ExecType type);
-void exchange_all_to_all(const LayerRun *r, Group g, const void *x, void *y, ExecCounts n, ExecType type);
-void exchange_broadcast(const LayerRun *r, Group g, void *x, gsize n, ExecType type, int root);
+/* A collective of the backend's on the stream of the passes, as in EXCHANGE(r, GROUP_TENSOR, all_reduce, x, n, type,
+ * EXEC_SUM); its time there counts as exposed, by the group. */
+#define EXCHANGE(r, group, collective, ...)                                             \
+  do {                                                                                  \
+    exposure_begin((r)->exposure, (r)->s, exposed_of[group]);                           \
+    (r)->b->collective((r)->b, (r)->groups[group], (r)->s, __VA_ARGS__);                \
+    exposure_end((r)->exposure, (r)->s);                                                \
+  } while (FALSE)
+
+extern const Exposed exposed_of[GROUP_COUNT];
 
 /* Around what is given to r->beside, behind all that is enqueued on r->s; and the wait for it, which alone is
  * exposed. */

@@ -43,7 +43,7 @@ ExecLoss head_loss(const LayerRun *r, const LayerState *state, void *logits, voi
 void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
 {
   if (r->shape.tp > 1)
-    exchange_all_reduce(r, GROUP_TENSOR, x, n, exec_wide(r->b->dtype), op);
+    EXCHANGE(r, GROUP_TENSOR, all_reduce, x, n, exec_wide(r->b->dtype), op);
 }
 
 /* Largest logit and sum of exponentials over all ranks' columns. */

@@ -130,7 +130,7 @@ void *rows_gather(const LayerRun *r, void *x, int width)
   if (!r->shape.sp)
     return x;
   void *all = run_buffer(r, n * r->shape.tp);
-  exchange_all_gather(r, GROUP_TENSOR, x, all, n, r->b->dtype);
+  EXCHANGE(r, GROUP_TENSOR, all_gather, x, all, n, r->b->dtype);
   return all;
 }
 
@@ -164,11 +164,11 @@ void *rows_sum(const LayerRun *r, void *partial)
 
   if (!r->shape.sp) {
     if (r->shape.tp > 1)
-      exchange_all_reduce(r, GROUP_TENSOR, partial, n, r->b->dtype, EXEC_SUM);
+      EXCHANGE(r, GROUP_TENSOR, all_reduce, partial, n, r->b->dtype, EXEC_SUM);
     return partial;
   }
   void *own = run_buffer(r, n);
-  exchange_reduce_scatter(r, GROUP_TENSOR, partial, own, n, r->b->dtype);
+  EXCHANGE(r, GROUP_TENSOR, reduce_scatter, partial, own, n, r->b->dtype);
   run_drop(r, &partial);
   return own;
 }
