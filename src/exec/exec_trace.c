@@ -116,7 +116,7 @@ static void add_span(Trace *trace, const Program *program, int task, const TaskM
 {
   const Task *t = &g_array_index(program->tasks, Task, task);
   Span span = { .start = m->start, .end = m->end, .segment = t->segment, .micro = t->micro, .row = t->row,
-                .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass, .cause = -1,
+                .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass,
                 .exposed_context_s = m->exposed[EXPOSED_CONTEXT], .exposed_expert_s = m->exposed[EXPOSED_EXPERT] };
 
   for (int kind = 0; kind < EXPOSED_COUNT; kind++)
@@ -125,21 +125,6 @@ static void add_span(Trace *trace, const Program *program, int task, const TaskM
   g_array_append_val(trace->rows[t->row].points, m->worst);
   g_array_append_val(trace->rows[t->row].points, m->after);
   trace->end_s = MAX(trace->end_s, span.end);
-}
-
-/* The dependency that ended last. */
-static void find_causes(Trace *trace, const Program *program)
-{
-  for (guint i = 0; i < trace->spans->len; i++) {
-    const Task *t = &g_array_index(program->tasks, Task, i);
-    Span *span = &g_array_index(trace->spans, Span, i);
-    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
-      int dep = program->deps[d];
-      if (span->cause < 0 ||
-          g_array_index(trace->spans, Span, dep).end > g_array_index(trace->spans, Span, span->cause).end)
-        span->cause = dep;
-    }
-  }
 }
 
 static int by_time(gconstpointer a, gconstpointer b)
@@ -156,7 +141,7 @@ Trace *exec_trace(Exec *x)
   trace->loads = g_memdup2(m.loads, n_loads(x) * sizeof *trace->loads);
   for (guint i = 0; i < x->program->tasks->len; i++)
     add_span(trace, x->program, i, &m.tasks[i]);
-  find_causes(trace, x->program);
+  trace_find_causes(trace, x->program);
   for (int row = 0; row < trace->n_rows; row++) {
     TraceRow *out = &trace->rows[row];
     memcpy(out->static_bytes, m.rows[row].static_bytes, sizeof out->static_bytes);

@@ -7,17 +7,6 @@ static const Segment *segment_of(const Program *p, int task)
   return &g_array_index(p->segments, Segment, g_array_index(p->tasks, Task, task).segment);
 }
 
-static void find_causes(Span *spans, const Program *p)
-{
-  for (guint i = 0; i < p->tasks->len; i++) {
-    const Task *t = &g_array_index(p->tasks, Task, i);
-    spans[i].cause = -1;
-    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++)
-      if (spans[i].cause < 0 || spans[p->deps[d]].end >= spans[spans[i].cause].end)
-        spans[i].cause = p->deps[d];
-  }
-}
-
 /* The next start or end of a lane: time, and which. */
 typedef struct {
   int next, last; /* into lane_tasks */
@@ -77,7 +66,7 @@ void trace_complete(Trace *trace, const Program *p)
 {
   Span *spans = (Span *)trace->spans->data;
 
-  find_causes(spans, p);
+  trace_find_causes(trace, p);
   trace_finish(trace);
   for (int row = 0; row < p->n_rows; row++)
     walk_row(p, row, spans, trace->rows[row].points);

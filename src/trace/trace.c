@@ -54,6 +54,19 @@ static void expose(Span *span, const Segment *segment)
   span->exposed_data_s = exposed_part(segment->data_s, exposed_s, span->exposed_tensor_s);
 }
 
+void trace_find_causes(Trace *trace, const Program *p)
+{
+  Span *spans = (Span *)trace->spans->data;
+
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *t = &g_array_index(p->tasks, Task, i);
+    spans[i].cause = -1;
+    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++)
+      if (spans[i].cause < 0 || spans[p->deps[d]].end >= spans[spans[i].cause].end)
+        spans[i].cause = p->deps[d];
+  }
+}
+
 void trace_finish(Trace *t)
 {
   Span *spans = (Span *)t->spans->data;

@@ -64,6 +64,9 @@ Trace *trace_new(const Program *program);
 void trace_free(Trace *trace);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
 
+/* Of spans in the order of the program's tasks: the dependency that ended last, of equal ones the last. */
+void trace_find_causes(Trace *trace, const Program *program);
+
 /* Once all spans of a predicted trace have their times: the step's end, and what each pass exposes: of its time,
  * however slowed, its segment's share. */
 void trace_finish(Trace *trace);
