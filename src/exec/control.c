@@ -47,16 +47,10 @@ static void print_line(void *data, gboolean reports, const char *message)
   fprintf(stderr, "%s: %s\n", g_get_prgname(), message);
 }
 
-static void end_process(void *data, int code)
-{
-  (void)data;
-  _exit(code);
-}
-
 ControlOptions control_options_default(const Launch *launch)
 {
   return (ControlOptions) { .launch = *launch, .meet_s = 8, .silence_s = 4, .report_s = 60, .phase = no_phase,
-                            .progress = no_count, .waits = no_count, .last_words = print_line, .end = end_process };
+                            .progress = no_count, .waits = no_count, .last_words = print_line };
 }
 
 void control_note(Control *c, const char *format, ...)
@@ -114,7 +108,8 @@ static void say_last(Control *c, gboolean reports, const char *message)
 
 G_NORETURN static void end(const Control *c, int code)
 {
-  c->options.end(c->options.data, code);
+  if (c->options.end)
+    c->options.end(c->options.data, code);
   _exit(code);
 }
 
@@ -124,7 +119,8 @@ G_NORETURN static void leave(Control *c, gboolean reports, int code, const char 
   end(c, code);
 }
 
-void control_end(Control *c, int code, const char *message)
+/* Ends the run from the watching thread. */
+G_NORETURN static void end_run(Control *c, int code, const char *message)
 {
   if (!is_root(c))
     leave(c, FALSE, code, message);
@@ -162,7 +158,7 @@ G_NORETURN static void end_self(Control *c, int code, const char *message)
     if (c->peers[0].ending)
       until = MAX(until, now + silence_us(c, &c->peers[0]));
   }
-  control_end(c, code, message);
+  end_run(c, code, message);
 }
 
 static void lost(Control *c, Peer *peer, const char *how)
@@ -170,7 +166,7 @@ static void lost(Control *c, Peer *peer, const char *how)
   g_autofree char *message = g_strdup_printf("rank %d %s; last seen in %s", peer->rank, how, peer->phase);
 
   if (is_root(c))
-    control_end(c, TDP_ERROR_RUNTIME, message);
+    end_run(c, TDP_ERROR_RUNTIME, message);
   leave(c, c->rank == 1, TDP_ERROR_RUNTIME, message);
 }
 
@@ -235,7 +231,7 @@ static void hear(Control *c, Peer *peer, Frame *f)
   case FRAME_END:
     if (!f->text[0])
       lost(c, peer, "says what no rank says");
-    control_end(c, CLAMP(f->code, TDP_ERROR_RUNTIME, G_MAXINT8), f->text);
+    end_run(c, CLAMP(f->code, TDP_ERROR_RUNTIME, G_MAXINT8), f->text);
   case FRAME_BYE:
     line_close(&peer->line);
     break;
@@ -292,7 +288,7 @@ static void check_stall(Control *c, double stall_s, gint64 now)
       worst = &c->peers[i];
   g_autofree char *message = g_strdup_printf("rank %d hangs: nothing has moved for %.0f s; it is in %s", worst->rank,
                                              stall_s, worst->phase);
-  control_end(c, TDP_ERROR_RUNTIME, message);
+  end_run(c, TDP_ERROR_RUNTIME, message);
 }
 
 static void send_beat(Control *c, gint64 now)

@@ -46,11 +46,11 @@ typedef struct {
   guint64 (*progress)(void *data); /* grows while the rank does something; 0 = has not begun */
   guint64 (*waits)(void *data);    /* grows while it waits for others: what hangs does neither */
   void (*last_words)(void *data, gboolean reports, const char *message);
-  void (*end)(void *data, int code);
+  void (*end)(void *data, int code); /* NULL = _exit */
   void *data;
 } ControlOptions;
 
-/* With the usual times; the functions do nothing, but for `last_words`, which prints the line, and `end`. */
+/* With the usual times; the functions do nothing, but for `last_words`, which prints the line; `end` is NULL. */
 ControlOptions control_options_default(const Launch *launch);
 
 /* SIGTERM ends the run in the way described above. */

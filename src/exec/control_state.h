@@ -77,7 +77,4 @@ void meet_clear(Control *c);
 /* Where meet_arrange has started it. */
 void meet_stop_mpi(const Control *c);
 
-/* Ends the run from the watching thread. */
-G_NORETURN void control_end(Control *c, int code, const char *message);
-
 #endif

@@ -262,11 +262,6 @@ void exec_free(Exec *x)
   g_free(x);
 }
 
-double exec_host_bytes(const Exec *x)
-{
-  return x->memory.host_held;
-}
-
 guint64 exec_progress(const Exec *x)
 {
   guint64 tasks = __atomic_load_n(&x->progress, __ATOMIC_RELAXED);

@@ -77,9 +77,6 @@ void exec_step(Exec *exec, ExecStep *out);
 /* What all rows did in the last step: by all ranks at once, the same on all. */
 Trace *exec_trace(Exec *exec);
 
-/* What this rank holds in the host's memory beside its device's. */
-double exec_host_bytes(const Exec *exec);
-
 /* What this rank is doing, for messages; may be asked from another thread. */
 void exec_phase(const Exec *exec, char *text, gsize size);
 

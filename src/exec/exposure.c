@@ -20,11 +20,6 @@ void exposure_clear(Exposure *e)
   g_array_unref(e->intervals);
 }
 
-void exposure_restart(Exposure *e)
-{
-  e->n = 0;
-}
-
 void exposure_begin(Exposure *e, BackendStream *s, Exposed kind)
 {
   if (!e)

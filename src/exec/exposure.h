@@ -15,15 +15,12 @@ typedef enum { EXPOSED_TENSOR, EXPOSED_CONTEXT, EXPOSED_EXPERT, EXPOSED_COUNT } 
 typedef struct {
   Backend *b;
   GArray *intervals; /* made so far */
-  guint n;           /* of them in this step */
+  guint n;           /* of them in this step, which begins with 0 */
   int task;          /* to which the next ones belong */
 } Exposure;
 
 void exposure_init(Exposure *exposure, Backend *backend);
 void exposure_clear(Exposure *exposure);
-
-/* Starts a new step. */
-void exposure_restart(Exposure *exposure);
 
 /* Around what is enqueued between; no pair inside another. NULL: nothing is noted. */
 void exposure_begin(Exposure *exposure, BackendStream *s, Exposed kind);

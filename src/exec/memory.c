@@ -102,11 +102,6 @@ static double held_bytes(const Memory *m)
   return held;
 }
 
-static gboolean over_limit(const Memory *m, gsize bytes)
-{
-  return m->limit > 0 && held_bytes(m) + bytes > m->limit;
-}
-
 void *memory_alloc_host(Memory *m, gsize bytes)
 {
   void *p = m->backend->host_alloc(m->backend, bytes);
@@ -124,7 +119,7 @@ void *memory_alloc(Memory *m, BackendStream *s, MemoryPart part, gsize bytes)
   void *p;
 
   settle(m);
-  p = over_limit(m, bytes) ? NULL : m->backend->alloc(m->backend, s, bytes);
+  p = m->limit > 0 && held_bytes(m) + bytes > m->limit ? NULL : m->backend->alloc(m->backend, s, bytes);
   if (!p)
     out_of_memory(m, memory_part_names[part], held_bytes(m), bytes);
   Block *block = g_new(Block, 1);

@@ -175,7 +175,7 @@ static void start_step(Exec *x)
     x->incoming[row].posted = x->incoming[row].begun = x->incoming[row].allowed = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
   x->remade = 0;
-  exposure_restart(&x->exposure);
+  x->exposure.n = 0;
   device_memory(x, TRUE);
   x->b->barrier(x->b, x->world, x->run.s);
   if (x->step == 1) /* others may still prepare: nothing counts as a hang yet */

@@ -19,7 +19,7 @@
  * alone are drawn, or I/M, every M-th plan from the I-th on. BACKEND (cpu) runs
  * them, for STEPS (10) steps; the single rank's is always cpu's.
  */
-#include "exec/exec.h"
+#include "exec/rank.h"
 #include "sim/simulate.h"
 #include "../fixture.h"
 #include "backend.h"
@@ -258,7 +258,7 @@ static Trace *run(Suite *s, const Model *model, const Layout *layout, Backend *b
   for (int i = 0; i < s->steps; i++)
     exec_step(x, &steps[i]);
   Trace *trace = exec_trace(x);
-  *host_bytes = exec_host_bytes(x);
+  *host_bytes = x->memory.host_held;
   exec_free(x);
   return trace;
 }

@@ -74,9 +74,6 @@ void cpu_fail(CpuBackend *b, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* Advances all queues; TRUE if something moved. */
 gboolean cpu_poll(CpuBackend *b);
 
-/* Polls until done(data), giving the processor away where nothing moves. */
-void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *data);
-
 /* Runs work at once on a stream that computes, in turn on another. */
 void cpu_run(Backend *b, BackendStream *s, CpuWork work, const void *args, size_t size);
 

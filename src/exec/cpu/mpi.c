@@ -15,16 +15,9 @@ static MPI_Request *request_of(CpuMessage *m)
 
 static MPI_Datatype type_of(ExecType type)
 {
-  switch (type) {
-  case EXEC_F64:
-    return MPI_DOUBLE;
-  case EXEC_I32:
-    return MPI_INT32_T;
-  case EXEC_F32:
-    return MPI_FLOAT;
-  default:
-    return MPI_UINT16_T; /* moved only */
-  }
+  gboolean narrow = exec_type_bytes(type) == sizeof(uint16_t); /* moved only */
+
+  return type == EXEC_F64 ? MPI_DOUBLE : type == EXEC_I32 ? MPI_INT32_T : narrow ? MPI_UINT16_T : MPI_FLOAT;
 }
 
 static gboolean check(CpuBackend *b, int status, const char *what)

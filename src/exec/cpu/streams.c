@@ -104,7 +104,8 @@ static void nap(CpuBackend *b)
   b->napped_s += now_s(&b->base) - start;
 }
 
-void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *data)
+/* Polls until done(data), giving the processor away where nothing moves. */
+static void wait_until(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *data)
 {
   double since = now_s(&b->base);
 
@@ -159,7 +160,7 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message)
     return;
   }
   cpu_of(b)->driver->begin(cpu_of(b), &own);
-  cpu_wait(cpu_of(b), message_done, &own);
+  wait_until(cpu_of(b), message_done, &own);
   g_free(own.counts);
 }
 
@@ -253,7 +254,7 @@ static gboolean queue_empty(CpuBackend *b, void *s)
 
 static void sync_stream(Backend *b, BackendStream *s)
 {
-  cpu_wait(cpu_of(b), queue_empty, s);
+  wait_until(cpu_of(b), queue_empty, s);
 }
 
 static void download(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
@@ -331,7 +332,7 @@ static gboolean event_reached(CpuBackend *b, void *e)
 static void event_wait(Backend *b, BackendEvent *e, BackendStream *s)
 {
   if (s->computes) {
-    cpu_wait(cpu_of(b), event_reached, e);
+    wait_until(cpu_of(b), event_reached, e);
     return;
   }
   Command *c = enqueue(s, COMMAND_WAIT);
