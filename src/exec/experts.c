@@ -228,12 +228,6 @@ static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   return shared_rows(r, w, out);
 }
 
-/* Whether the gradient of the feed-forward's output is read on the rows of all tensor-parallel ranks. */
-static gboolean reads_all_rows(const Experts *w)
-{
-  return !w->path || w->shared > 0;
-}
-
 /* Joins what routed and shared experts make of rows, or of their gradients, and sums it over ranks as far as it is
  * a part; takes both over. */
 static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *shared)
@@ -369,11 +363,12 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
   Experts w = experts_of(&r->shape, lw->spec);
-  void **kept = state->kept, *dx = reads_all_rows(&w) ? half_split(r, dy, &kept[D_DOWN]) : dy;
+  gboolean on_all_rows = !w.path || w.shared > 0; /* of all tensor-parallel ranks the output's gradient is read */
+  void **kept = state->kept, *dx = on_all_rows ? half_split(r, dy, &kept[D_DOWN]) : dy;
   void *shared = shared_input(r, lw, state, &w);
   void *dnorm = sum_parts(r, &w, input_routed(r, lw, state, &w, w.path ? dx : kept[D_DOWN]), shared);
 
-  norm_backward(r, lw, BLOCK_NORM2, kept[X2], kept[STATS2], dnorm, dx);
+  norm_backward(r, lw, BLOCK_NORM2, kept[X2], kept[STATS2], dnorm, dx, TRUE);
   run_drop(r, &dnorm);
   return dx;
 }

@@ -25,13 +25,16 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   void *in = rows_gather(r, kept[NORM2], hidden);
   kept[UP] = run_keep(r, (gsize)tokens * up);
   kept[ACT] = run_keep(r, (gsize)tokens * ffn);
-  if (lw->spec->ffn.kind == MLP_SWIGLU) {
-    linear_forward(r, (LinearSize) { tokens, hidden, up }, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS],
-                   kept[UP]);
+  ExecGemm g = linear_forward_product((LinearSize) { tokens, hidden, up }, in, lw->weight[BLOCK_UP],
+                                      lw->weight[BLOCK_UP_BIAS], kept[UP]);
+  if (lw->spec->ffn.kind != MLP_SWIGLU) {
+    g.behind = EXEC_GELU;
+    g.inner = kept[UP];
+    g.c = kept[ACT];
+  }
+  r->b->gemm(r->b, r->s, &g);
+  if (lw->spec->ffn.kind == MLP_SWIGLU)
     activate(r, lw->spec, tokens, ffn, kept[UP], kept[ACT]);
-  } else
-    linear_forward_gelu(r, (LinearSize) { tokens, hidden, up }, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS],
-                        kept[UP], kept[ACT]);
   rows_ungather(r, in, kept[NORM2]);
   return half_join(r, ffn, kept[ACT], lw->weight[BLOCK_DOWN], lw->weight[BLOCK_DOWN_BIAS], kept[X2]);
 }
@@ -39,17 +42,18 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
 /* Gradient of what the down-projection's gradient `dy` comes from, before the activation. */
 static void *input_up(const LayerRun *r, const LayerWeights *lw, int ffn, void *inner, const void *dy)
 {
-  int hidden = r->shape.hidden, tokens = r->shape.tokens;
-  void *dup;
+  int tokens = r->shape.tokens;
+  void *dact = run_buffer(r, (gsize)tokens * ffn);
+  ExecGemm g = linear_input_product((LinearSize) { tokens, ffn, r->shape.hidden }, dy, lw->weight[BLOCK_DOWN], dact);
 
   if (lw->spec->ffn.kind != MLP_SWIGLU) {
-    dup = run_buffer(r, (gsize)tokens * ffn);
-    linear_input_gelu(r, (LinearSize) { tokens, ffn, hidden }, dy, lw->weight[BLOCK_DOWN], inner, dup);
-    return dup;
+    g.behind = EXEC_GELU_BACKWARD;
+    g.inner = inner;
   }
-  void *dact = run_buffer(r, (gsize)tokens * ffn);
-  linear_input(r, (LinearSize) { tokens, ffn, hidden }, dy, lw->weight[BLOCK_DOWN], dact);
-  dup = run_buffer(r, (gsize)tokens * up_width(lw->spec, ffn));
+  r->b->gemm(r->b, r->s, &g);
+  if (lw->spec->ffn.kind != MLP_SWIGLU)
+    return dact;
+  void *dup = run_buffer(r, (gsize)tokens * up_width(lw->spec, ffn));
   activate_backward(r, lw->spec, tokens, ffn, inner, dact, dup);
   run_drop(r, &dact);
   return dup;

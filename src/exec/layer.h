@@ -165,6 +165,11 @@ void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState 
 ExecLoss head_loss(const LayerRun *r, const LayerState *state, void *logits, void *softmax);
 void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op);
 
+/* Rows of this rank's share of a table that a micro-batch's tokens name, zeros for other tokens; and their gradients,
+ * which are added to the table's. */
+void rows_look_up(const LayerRun *r, BackendStream *s, const int32_t *tokens, const void *table, void *y);
+void rows_looked_up(const LayerRun *r, BackendStream *s, const int32_t *tokens, const void *dy, void *dtable);
+
 /*
  * A vocabulary that is spread over the pipeline ranks: each holds a share of both
  * tables as parameters of the head. The first stage takes the sum of the shares'
@@ -175,9 +180,6 @@ void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op);
  * that part already and T returns NULL. In between, on a stream s, shares meet in
  * spread_merge; behind it spread_merge_input returns the early part.
  */
-void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y);
-void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens,
-                      const void *dy);
 void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x);
 void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
 void spread_logits(const LayerRun *r, const LayerWeights *w, LayerState *state, void *normed, gboolean early);
@@ -202,16 +204,12 @@ typedef struct {
   int rows, in, out;
 } LinearSize;
 
-/* y = x w^T + bias; dx = dy w; dw += dy^T x, dbias += columns of dy. */
+/* y = x w^T + bias; dx = dy w; dw += dy^T x, dbias += columns of dy. The first two also as products that are not asked
+ * for yet, to which more may be added. */
 void linear_forward(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *y);
-/* GELU behind it, of what goes to `inner`; `added` to it. */
-void linear_forward_gelu(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *inner,
-                         void *y);
-void linear_forward_added(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias,
-                          const void *added, void *y);
 void linear_input(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *dx);
-/* dx is taken through the GELU of `inner` before. */
-void linear_input_gelu(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *inner, void *dx);
+ExecGemm linear_forward_product(LinearSize z, const void *x, const void *w, const void *bias, void *y);
+ExecGemm linear_input_product(LinearSize z, const void *dy, const void *w, void *dx);
 void linear_weight(const LayerRun *r, LinearSize z, const void *x, const void *dy, void *dw, void *dbias);
 
 /* A product whose outputs are divided, of the rows of all tensor-parallel ranks, with a slot's weight and its bias in the
@@ -255,6 +253,6 @@ void *rows_sum_beside(const LayerRun *r, void *partial, WeightGradient weight, c
  * elements. */
 void norm_forward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, void *y);
 void norm_backward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, const void *dy,
-                   void *dx); /* dx += */
+                   void *dx, gboolean add); /* dx += if add */
 
 #endif

@@ -27,6 +27,17 @@ double deviation_behind(const LayerShape *shape)
   return DEVIATION / sqrt(2.0 * shape->model->blocks);
 }
 
+/* Behind a matrix that has been added. */
+static void add_bias(Param p, GArray *params)
+{
+  p.slot++;
+  p.id++;
+  p.cols = p.all_cols = 1;
+  p.first_col = 0;
+  p.deviation = 0;
+  params_add(params, p);
+}
+
 void params_column(const LayerShape *shape, Param p, const int *widths, int n, gboolean bias, GArray *params)
 {
   int first = 0;
@@ -37,12 +48,8 @@ void params_column(const LayerShape *shape, Param p, const int *widths, int n, g
     first += widths[i] * shape->tp;
   }
   params_add(params, p);
-  p.slot++;
-  p.id++;
-  p.cols = p.all_cols = 1;
-  p.deviation = 0;
   if (bias)
-    params_add(params, p);
+    add_bias(p, params);
 }
 
 void params_row(const LayerShape *shape, Param p, gboolean bias, GArray *params)
@@ -52,14 +59,9 @@ void params_row(const LayerShape *shape, Param p, gboolean bias, GArray *params)
   p.first_col = p.cols * shape->tp_rank;
   p.all_cols = p.cols * shape->tp;
   params_add(params, p);
-  p.slot++;
-  p.id++;
-  p.cols = p.all_cols = 1;
-  p.first_col = 0;
-  p.deviation = 0;
   p.replicated = TRUE;
   if (bias)
-    params_add(params, p);
+    add_bias(p, params);
 }
 
 static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *all)
@@ -127,7 +129,10 @@ void *half_join(const LayerRun *r, int in, const void *rows, const void *weight,
     linear_forward(r, (LinearSize) { tokens, in, hidden }, rows, weight, NULL, out);
     return half_residual(r, rows_sum(r, out), bias, x);
   }
-  linear_forward_added(r, (LinearSize) { tokens, in, hidden }, rows, weight, bias, x, out);
+  ExecGemm g = linear_forward_product((LinearSize) { tokens, in, hidden }, rows, weight, bias, out);
+  g.added = x;
+  g.beta = 1;
+  r->b->gemm(r->b, r->s, &g);
   memory_retag(r->memory, out, r->kept_as);
   return out;
 }
@@ -172,7 +177,7 @@ void half_behind_norm(const LayerRun *r, const LayerWeights *lw, LayerState *sta
   void *dnorm = rows_sum_beside(r, partial, weight, lw, state), **kept = state->kept;
   gboolean first = slot == BLOCK_NORM1;
 
-  norm_backward(r, lw, slot, kept[first ? X : X2], kept[first ? STATS1 : STATS2], dnorm, dx);
+  norm_backward(r, lw, slot, kept[first ? X : X2], kept[first ? STATS1 : STATS2], dnorm, dx, TRUE);
   run_drop(r, &dnorm);
 }
 

@@ -25,14 +25,16 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   params_add(all, positions);
 }
 
-static void *look_up(const LayerRun *r, const LayerWeights *w, const LayerState *state)
+void rows_look_up(const LayerRun *r, BackendStream *s, const int32_t *tokens, const void *table, void *y)
 {
-  const LayerShape *shape = &r->shape;
-  void *y = run_buffer(r, (gsize)shape->tokens * shape->hidden);
+  r->b->embedding_forward(r->b, s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows, tokens,
+                          table, y);
+}
 
-  r->b->embedding_forward(r->b, r->s, shape->tokens, shape->hidden, shape->vocab_first, shape->vocab_rows,
-                          state->tokens, w->weight[EMBEDDING_TABLE], y);
-  return y;
+void rows_looked_up(const LayerRun *r, BackendStream *s, const int32_t *tokens, const void *dy, void *dtable)
+{
+  r->b->embedding_backward(r->b, s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows, tokens,
+                           dy, dtable);
 }
 
 /* `x` is what was looked up in a spread vocabulary. */
@@ -41,7 +43,10 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   const LayerShape *shape = &r->shape;
 
   g_assert(!x == !shape->spread);
-  void *y = rows_sum(r, x ? x : look_up(r, w, state));
+  void *y = x ? x : run_buffer(r, (gsize)shape->tokens * shape->hidden);
+  if (!x)
+    rows_look_up(r, r->s, state->tokens, w->weight[EMBEDDING_TABLE], y);
+  y = rows_sum(r, y);
   if (w->weight[EMBEDDING_POSITIONS])
     r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->places,
                            shape->sp ? shape->rows * shape->tp_rank : 0, w->weight[EMBEDDING_POSITIONS], y);
@@ -62,8 +67,7 @@ static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
   void *dy = rows_gather(r, state->kept[DY], shape->hidden);
 
   if (!shape->spread)
-    r->b->embedding_backward(r->b, r->s, shape->tokens, shape->hidden, shape->vocab_first, shape->vocab_rows,
-                             state->tokens, dy, w->gradient[EMBEDDING_TABLE]);
+    rows_looked_up(r, r->s, state->tokens, dy, w->gradient[EMBEDDING_TABLE]);
   if (w->gradient[EMBEDDING_POSITIONS])
     r->b->position_backward(r->b, r->s, shape->tokens, shape->hidden, shape->places, 0, dy,
                             w->gradient[EMBEDDING_POSITIONS]);

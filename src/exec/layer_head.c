@@ -86,7 +86,6 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
 {
   const LayerShape *shape = &r->shape;
   int tokens = shape->tokens, width = shape->vocab_rows;
-  gsize n = (gsize)shape->rows * shape->hidden;
   ExecLoss loss = head_loss(r, state, state->kept[LOGITS], state->kept[SOFTMAX]);
 
   g_assert(!dy);
@@ -94,9 +93,8 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   void *dnorm = run_buffer(r, (gsize)tokens * shape->hidden);
   linear_input(r, (LinearSize) { tokens, shape->hidden, width }, state->kept[LOGITS], w->weight[HEAD_LOGITS], dnorm);
   dnorm = rows_sum_beside(r, dnorm, weight_logits, w, state);
-  void *dx = run_buffer(r, n);
-  r->b->zero(r->b, r->s, dx, n * r->bytes);
-  norm_backward(r, w, HEAD_NORM, state->kept[X], state->kept[STATS], dnorm, dx);
+  void *dx = run_buffer(r, (gsize)shape->rows * shape->hidden);
+  norm_backward(r, w, HEAD_NORM, state->kept[X], state->kept[STATS], dnorm, dx, FALSE);
   run_drop(r, &dnorm);
   state_drop(r, state, 1u << X | 1u << STATS | 1u << SOFTMAX);
   return dx;

@@ -9,18 +9,6 @@ static int table_slot(const LayerWeights *w)
   return w->weight[HEAD_LOGITS] ? HEAD_LOGITS : HEAD_TABLE;
 }
 
-void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y)
-{
-  r->b->embedding_forward(r->b, s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows, tokens,
-                          w->weight[HEAD_TABLE], y);
-}
-
-void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, const void *dy)
-{
-  r->b->embedding_backward(r->b, s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows, tokens,
-                           dy, w->gradient[HEAD_TABLE]);
-}
-
 void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
 {
   void *y = run_buffer(r, (gsize)r->shape.rows * r->shape.hidden);
@@ -33,11 +21,9 @@ void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, v
 
 void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
 {
-  gsize n = (gsize)r->shape.rows * r->shape.hidden;
-  void *dx = run_buffer(r, n);
+  void *dx = run_buffer(r, (gsize)r->shape.rows * r->shape.hidden);
 
-  r->b->zero(r->b, r->s, dx, n * r->bytes);
-  norm_backward(r, w, HEAD_NORM, state->kept[X], state->kept[STATS], dy, dx);
+  norm_backward(r, w, HEAD_NORM, state->kept[X], state->kept[STATS], dy, dx, FALSE);
   run_drop(r, &dy);
   state_drop(r, state, ~0u);
   return dx;
@@ -66,8 +52,7 @@ static void *label_part(const LayerRun *r, const LayerWeights *w, const LayerSta
 {
   void *part = run_buffer(r, (gsize)r->shape.tokens * r->shape.hidden);
 
-  r->b->embedding_forward(r->b, r->s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows,
-                          state->labels, w->weight[table_slot(w)], part);
+  rows_look_up(r, r->s, state->labels, w->weight[table_slot(w)], part);
   return rows_sum(r, part);
 }
 

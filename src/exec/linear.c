@@ -61,7 +61,7 @@ void params_norm(const LayerShape *shape, int layer, int slot, GArray *params)
   params_add(params, p);
 }
 
-static ExecGemm forward_product(LinearSize z, const void *x, const void *w, const void *bias, void *y)
+ExecGemm linear_forward_product(LinearSize z, const void *x, const void *w, const void *bias, void *y)
 {
   return (ExecGemm) { .transpose_b = 1, .m = z.rows, .n = z.out, .k = z.in, .batch = 1, .alpha = 1, .a = x, .b = w,
                       .c = y, .lda = z.in, .ldb = z.in, .ldc = z.out, .bias = bias };
@@ -69,32 +69,12 @@ static ExecGemm forward_product(LinearSize z, const void *x, const void *w, cons
 
 void linear_forward(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *y)
 {
-  ExecGemm g = forward_product(z, x, w, bias, y);
+  ExecGemm g = linear_forward_product(z, x, w, bias, y);
 
   r->b->gemm(r->b, r->s, &g);
 }
 
-void linear_forward_gelu(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *inner,
-                         void *y)
-{
-  ExecGemm g = forward_product(z, x, w, bias, y);
-
-  g.behind = EXEC_GELU;
-  g.inner = inner;
-  r->b->gemm(r->b, r->s, &g);
-}
-
-void linear_forward_added(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias,
-                          const void *added, void *y)
-{
-  ExecGemm g = forward_product(z, x, w, bias, y);
-
-  g.added = added;
-  g.beta = 1;
-  r->b->gemm(r->b, r->s, &g);
-}
-
-static ExecGemm input_product(LinearSize z, const void *dy, const void *w, void *dx)
+ExecGemm linear_input_product(LinearSize z, const void *dy, const void *w, void *dx)
 {
   return (ExecGemm) { .m = z.rows, .n = z.in, .k = z.out, .batch = 1, .alpha = 1, .a = dy, .b = w, .c = dx,
                       .lda = z.out, .ldb = z.in, .ldc = z.in };
@@ -102,17 +82,8 @@ static ExecGemm input_product(LinearSize z, const void *dy, const void *w, void 
 
 void linear_input(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *dx)
 {
-  ExecGemm g = input_product(z, dy, w, dx);
+  ExecGemm g = linear_input_product(z, dy, w, dx);
 
-  r->b->gemm(r->b, r->s, &g);
-}
-
-void linear_input_gelu(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *inner, void *dx)
-{
-  ExecGemm g = input_product(z, dy, w, dx);
-
-  g.behind = EXEC_GELU_BACKWARD;
-  g.inner = inner;
   r->b->gemm(r->b, r->s, &g);
 }
 
@@ -211,8 +182,8 @@ void norm_forward(const LayerRun *r, const LayerWeights *w, int slot, const void
 }
 
 void norm_backward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, const void *dy,
-                   void *dx)
+                   void *dx, gboolean add)
 {
   ExecNormArgs a = norm_args(r, w, slot, x, stats);
-  r->b->norm_backward(r->b, r->s, &a, dy, dx, TRUE, w->gradient[slot], w->gradient[slot + 1]);
+  r->b->norm_backward(r->b, r->s, &a, dy, dx, add, w->gradient[slot], w->gradient[slot + 1]);
 }

@@ -51,11 +51,10 @@ static gsize whole_rows(const Exec *x)
 static void look_up(Exec *x, int task, BackendStream *s)
 {
   MicroState *first = stage_of(x, task, 0);
-  LayerWeights w = exec_head_weights(x);
   void *rows = first ? memory_alloc(&x->memory, s, PART_BUFFERS, whole_rows(x) * x->run.bytes) : x->spread_rows;
 
   upload_tokens(x, task, s);
-  spread_look_up(&x->run, &w, s, x->spread_tokens, rows);
+  rows_look_up(&x->run, s, x->spread_tokens, exec_head_weights(x).weight[HEAD_TABLE], rows);
   x->b->all_reduce(x->b, x->shares[0], s, rows, whole_rows(x), x->b->dtype, EXEC_SUM);
   if (first)
     first->in[0] = rows;
@@ -64,12 +63,11 @@ static void look_up(Exec *x, int task, BackendStream *s)
 static void looked_up(Exec *x, int task, BackendStream *s)
 {
   MicroState *first = stage_of(x, task, 0);
-  LayerWeights w = exec_head_weights(x);
   void *rows = first ? first->out[1] : x->spread_rows;
 
   upload_tokens(x, task, s);
   x->b->broadcast(x->b, x->shares[0], s, rows, whole_rows(x), x->b->dtype, 0);
-  spread_looked_up(&x->run, &w, s, x->spread_tokens, rows);
+  rows_looked_up(&x->run, s, x->spread_tokens, rows, exec_head_weights(x).gradient[HEAD_TABLE]);
   if (first)
     memory_release(&x->memory, s, g_steal_pointer(&first->out[1]));
 }
