@@ -264,6 +264,34 @@ START_TEST(bridge_over_recipes)
 }
 END_TEST
 
+/* What lets an exchange run beside passes (moe/README.md of core 0.20), in the script and in the line that starts it. */
+START_TEST(exchange_has_connections)
+{
+  Case c = case_new("mixtral-8x7b", "dgx-h100", 16);
+  g_autoptr(Framework) own = framework_load("megatron-core-2026", NULL);
+
+  c.plan.framework = own;
+  c.plan.ep = c.plan.dp = 8;
+  c.plan.tp = 2;
+  c.plan.sequence_parallel = TRUE;
+  c.plan.etp = 1;
+  c.plan.zero = 1;
+  has(&c, "megatron", "export CUDA_DEVICE_MAX_CONNECTIONS=1\n");
+  has_not(&c, "megatron", "# - CUDA_DEVICE_MAX_CONNECTIONS");
+  c.plan.overlap.exchange = TRUE;
+  has(&c, "megatron", "export CUDA_DEVICE_MAX_CONNECTIONS=32\n");
+  has(&c, "megatron", "# - CUDA_DEVICE_MAX_CONNECTIONS: 32 lets tokens be exchanged beside passes; before Blackwell");
+  c.plan.tp = 1;
+  c.plan.dp = 16;
+  c.plan.sequence_parallel = FALSE;
+  has(&c, "megatron", "export CUDA_DEVICE_MAX_CONNECTIONS=32\n");
+  has_not(&c, "megatron", "# - CUDA_DEVICE_MAX_CONNECTIONS");
+  g_autofree char *line = launch_line(exporter_find("megatron"), c.model, c.cluster, &c.plan, "plan.sh");
+  ck_assert_msg(g_str_has_prefix(line, "CUDA_DEVICE_MAX_CONNECTIONS=32 "), "%s", line);
+  case_clear(&c);
+}
+END_TEST
+
 /* Megatron-FSDP refuses layers that are recorded one by one beside an exchange that overlaps. */
 START_TEST(megatron_recorded_shards)
 {
@@ -426,5 +454,6 @@ END_TEST
 
 TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own, megatron_schedules, megatron_splits, orders_of_ranks,
           megatron_sharding, context_ranks_are_replicas, megatron_formats_and_kernels, megatron_attends_as_devices_can,
-          megatron_experts, megatron_deltas, megatron_recorded_shards, bridge_over_recipes, megatron_constants,
+          megatron_experts, megatron_deltas, exchange_has_connections,
+          megatron_recorded_shards, bridge_over_recipes, megatron_constants,
           one_node_needs_no_batch_system, megatron_recipes, groups_are_written)

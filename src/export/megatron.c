@@ -368,17 +368,34 @@ static void put_array(GString *text, const char *name, const GString *flags)
   g_string_append(text, ")\n");
 }
 
-/* Megatron-FSDP refuses what tensor parallelism asks for. */
+/* Megatron-FSDP refuses what tensor parallelism asks for: NULL. Of an exchange beside passes moe/README.md (core 0.20)
+ * says more than 1, and arguments.py 32. */
 static const char *connections(const Export *e)
 {
-  return megatron_fsdp(e) ? "unset CUDA_DEVICE_MAX_CONNECTIONS" : "export CUDA_DEVICE_MAX_CONNECTIONS=1";
+  return megatron_fsdp(e)                   ? NULL
+         : e->layout.passes.overlap_exchange ? "CUDA_DEVICE_MAX_CONNECTIONS=32"
+                                             : "CUDA_DEVICE_MAX_CONNECTIONS=1";
 }
 
-static void put_start(const Export *e, const char *trainer, GString *text)
+static void put_connections(Export *e, GString *text)
+{
+  const PassLayout *p = &e->layout.passes;
+
+  if (!connections(e)) {
+    g_string_append(text, "\nunset CUDA_DEVICE_MAX_CONNECTIONS\n");
+    return;
+  }
+  g_string_append_printf(text, "\nexport %s\n", connections(e));
+  if (p->overlap_exchange && (p->tp > 1 || p->cp > 1))
+    export_note(e, "CUDA_DEVICE_MAX_CONNECTIONS: 32 lets tokens be exchanged beside passes; before Blackwell tensor and "
+                   "context parallelism overlap best with 1, and Megatron-LM warns that it is a choice: measure both");
+}
+
+static void put_start(Export *e, const char *trainer, GString *text)
 {
   g_autofree char *script = g_strconcat(trainer, " \"${MODEL[@]}\" \"${PLAN[@]}\" \"${OTHER[@]}\" \"$@\"", NULL);
 
-  g_string_append_printf(text, "\n%s\n", connections(e));
+  put_connections(e, text);
   if (megatron_rank_capacity(e) > 0)
     g_string_append(text, "export " MEGATRON_FUSES_EXPERTS "\n");
   if (e->nodes == 1) {
@@ -438,8 +455,8 @@ static void launch(Export *e, const char *file, GString *line)
   (void)file;
   plan_flags(e, flags);
   g_string_replace(flags, "\n", " ", 0);
-  if (!megatron_fsdp(e))
-    export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
+  if (connections(e))
+    export_words(line, "%s", connections(e));
   if (megatron_rank_capacity(e) > 0)
     export_words(line, MEGATRON_FUSES_EXPERTS);
   export_torchrun(e, line, trainer ? trainer->script : "pretrain_gpt.py", NULL);
