@@ -222,6 +222,11 @@ START_TEST(stacks_have_rules)
                                              "12 "
       "encoder layers that leaves a divisor of the 12 decoder layers" },
     { "megatron-core", 1, 0, 2, RULE_CONTEXT, NULL },
+    { "megatron-core-2026", 3, 1, 1, RULE_FAMILY, "plan: pipeline_model_parallel_size: 3: expected 1, megatron-core-2026 "
+      "runs encoder-decoders as t5-base without stages" },
+    { "megatron-core-2026", 1, 0, 1, RULE_NONE, NULL },
+    { "nemo-2026-08", 3, 1, 1, RULE_FAMILY, NULL },
+    { "nemo-2025-05", 3, 1, 1, RULE_NONE, NULL },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -76,6 +76,9 @@ gboolean check_family(const Subject *s, GError **error)
   if (p->pp > 1 && m->encoder_vocab && m->tied_embeddings)
     return broken(error, "pipeline_model_parallel_size: %d: expected 1, the head of model %s shares a table of its "
                          "decoder alone", p->pp, m->name);
+  if (m->encoder_blocks && p->pp > 1 && p->framework->encoder_one_stage)
+    return broken(error, "pipeline_model_parallel_size: %d: expected 1, %s runs encoder-decoders as %s without stages",
+                  p->pp, p->framework->name, m->name);
   if (m->encoder_blocks && p->cp > 1)
     return broken(error, "context_parallel_size: %d: expected 1, model %s has cross attention", p->cp, m->name);
   return p->pp == 1 || !model_shares_weights(m) ||

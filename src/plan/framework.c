@@ -67,6 +67,7 @@ static const JsonField fields[] = {
   { "state_dtypes", JSON_ANY },
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
   { "single_process", JSON_BOOL, FIELD(single_process) },
+  { "encoder_one_stage", JSON_BOOL, FIELD(encoder_one_stage) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "excludes", JSON_ANY },
   { "fp8_library", JSON_ENUM, FIELD(fp8_library), .names = fp8_library_names },
@@ -190,7 +191,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
                                              "plain_norms", "triangular_softmax", "table_gradients", "qkv_bias_apart",
                                              "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
-                                             "scaled_rope_apart",
+                                             "scaled_rope_apart", "encoder_one_stage",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -108,6 +108,7 @@ typedef struct {
   gboolean offload_adds;      /* gradients on the host come up for those of the next micro-batch, and go down as their
                                  sum */
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
+  gboolean encoder_one_stage; /* encoder-decoders run without a pipeline */
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
   gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
