@@ -1,6 +1,7 @@
 #include "ask/explain.h"
 
 #include "ask/largest.h"
+#include "ask/near_batch.h"
 #include "ask/notes.h"
 #include "ask/question.h"
 #include "base/units.h"
@@ -170,15 +171,42 @@ static void say_faster(GString *s, const SearchResult *found, const Result *aske
     g_string_append_printf(s, "\nA search without --why-not holds it at the default; --fix %s takes it.\n", values);
 }
 
+/* Whether any plan fits when one thing is changed. */
+static gboolean fits_with(const Model *model, const Cluster *cluster, const SearchOptions *options, int batch, int seq)
+{
+  Plan base = *options->base, likely = { 0 };
+  SearchOptions changed = *options;
+
+  base.global_batch = batch;
+  base.seq = seq;
+  changed.base = &base;
+  changed.state = NULL;
+  changed.watch = NULL; /* but its stop is heard */
+  changed.audit = NULL;
+  return ask_fits(model, cluster, &changed, cluster->devices, TRY_LEAN, &likely);
+}
+
+/* "a plan fits in batches of 2000 sequences (2048 divide over no more than 8 of the 1000 GPUs)"; NULL if none near does. */
+static char *other_batch(const Model *model, const Cluster *cluster, const SearchOptions *options)
+{
+  const int near = near_batch(cluster->devices, options->base->global_batch);
+
+  return near > 0 && fits_with(model, cluster, options, near, options->base->seq)
+             ? g_strdup_printf("a plan fits in batches of %d sequences (%d divide over no more than %d of the %d GPUs)", near,
+                               options->base->global_batch,
+                               batch_replicas(cluster->devices, options->base->global_batch), cluster->devices)
+             : NULL;
+}
+
 char *explain_why_not(const SearchResult *found, const SearchResult *asked, const Result pair[2], gboolean fits,
                       const Fixed *fixed, const char *values)
 {
+  const SearchOptions options = { .base = pair[0].plan, .fixed = *fixed };
   g_autofree char *best = plan_label(pair[0].plan);
   g_autofree char *lacking = explain_lacking(pair[0].model, fixed);
   GString *s = g_string_new(NULL);
 
   if (asked->space == 0 || lacking) {
-    const SearchOptions options = { .base = pair[0].plan, .fixed = *fixed };
     g_autofree char *why = explain_empty(pair[0].model, pair[0].cluster, &options);
     g_string_append_printf(s, "No plan has %s: %s.\n", values, why);
   } else if (!fits) {
@@ -187,9 +215,12 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
     if (asked->has_least)
       g_string_append_printf(s, "No plan with %s fits in memory: the smallest %s.\n", values,
                              (why = needs(&asked->least, pair[0].cluster)));
-    else
-      g_string_append_printf(s, "No plan with %s is legal. The nearest plan breaks a rule: %s\n", values,
-                             (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)));
+    else {
+      g_autofree char *batch = other_batch(pair[0].model, pair[0].cluster, &options);
+      g_string_append_printf(s, "No plan with %s is legal. The nearest plan breaks a rule: %s%s%s\n", values,
+                             (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)),
+                             batch ? "; with these values " : "", batch ? batch : "");
+    }
   } else {
     double lost = pair[1].metrics.iteration_s - pair[0].metrics.iteration_s;
     g_autofree char *label = plan_label(pair[1].plan), *losses = report_losses(pair, 2);
@@ -205,21 +236,6 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
   return g_string_free(s, FALSE);
 }
 
-/* Whether any plan fits when one thing is changed. */
-static gboolean fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int batch, int seq)
-{
-  Plan base = *options->base, likely = { 0 };
-  SearchOptions changed = *options;
-
-  base.global_batch = batch;
-  base.seq = seq;
-  changed.base = &base;
-  changed.state = NULL;
-  changed.watch = NULL; /* but its stop is heard */
-  changed.audit = NULL;
-  return ask_fits(model, cluster, &changed, cluster->devices, TRY_LEAN, &likely);
-}
-
 static char *relaxation(const Model *model, const Cluster *cluster, const SearchOptions *options)
 {
   const Plan *base = options->base;
@@ -229,22 +245,25 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
   if (cluster->memory_margin > 0 && cluster->n_types == 0) {
     larger.device.memory_bytes = cluster_whole_bytes(cluster, cluster->device.memory_bytes);
     larger.memory_margin = 0;
-    if (fits(model, &larger, options, base->global_batch, base->seq))
+    if (fits_with(model, &larger, options, base->global_batch, base->seq))
       return g_strdup("with --memory-margin 0 a plan fits");
     larger = *cluster;
   }
+  char *near = other_batch(model, cluster, options);
+  if (near)
+    return near;
   free_options.fixed = fixed_none();
-  if (fits(model, cluster, &free_options, base->global_batch, base->seq))
+  if (fits_with(model, cluster, &free_options, base->global_batch, base->seq))
     return g_strdup("without --fix a plan fits");
   for (int factor = 2; factor <= 64; factor *= 2) {
     const gint64 batch = (gint64)base->global_batch * factor; /* few sequences leave many GPUs no work */
     gboolean more = cluster_resize(&larger, cluster->devices * factor, NULL);
-    if (more && fits(model, &larger, options, base->global_batch, base->seq))
+    if (more && fits_with(model, &larger, options, base->global_batch, base->seq))
       return g_strdup_printf("a plan fits on %d GPUs, the first doubling that does (--question fewest-gpus finds the "
                              "least)", larger.devices);
-    if (more && batch <= G_MAXINT && fits(model, &larger, options, (int)batch, base->seq))
+    if (more && batch <= G_MAXINT && fits_with(model, &larger, options, (int)batch, base->seq))
       return g_strdup_printf("a plan fits on %d GPUs in batches of %d sequences", larger.devices, (int)batch);
-    if (base->seq / factor >= 1 && fits(model, cluster, options, base->global_batch, base->seq / factor))
+    if (base->seq / factor >= 1 && fits_with(model, cluster, options, base->global_batch, base->seq / factor))
       return g_strdup_printf("a plan fits with sequences of %d tokens", base->seq / factor);
   }
   if (stop_heard(options->stop))
@@ -262,9 +281,10 @@ static char *explain_illegal(const SearchResult *f, const Model *model, const Cl
     g_autofree char *empty = explain_empty(model, cluster, options);
     return g_strdup_printf("--fix leaves no plan: %s", empty);
   }
-  g_autofree char *why = why_rejected(f, reason, model, cluster);
+  g_autofree char *why = why_rejected(f, reason, model, cluster), *batch = other_batch(model, cluster, options);
   return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT
-                         " come nearest and break a rule: %s", f->space, f->rejected[reason], why);
+                         " come nearest and break a rule: %s%s%s", f->space, f->rejected[reason], why,
+                         batch ? "; " : "", batch ? batch : "");
 }
 
 /* Why the smallest plan does not take one sequence at a time, where that is not memory; "" if it does. */

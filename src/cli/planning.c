@@ -2,6 +2,7 @@
 #include "cli/planning.h"
 
 #include "ask/explain.h"
+#include "ask/near_batch.h"
 #include "ask/notes.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -239,6 +240,23 @@ static void say_margin(Planning *p)
                                    step, label, need, chance));
 }
 
+/* Where the batch does not divide over the GPUs, who chose it may not know what that costs. */
+static void say_batch(Planning *p, const SearchOptions *options)
+{
+  const Found *best = recommended(p);
+  Found found;
+
+  if (!near_batch_best(p->model, p->cluster, options, best, &found))
+    return;
+  const double each = best->metrics.iteration_s / best->plan.global_batch;
+  const double less = 1 - found.metrics.iteration_s / found.plan.global_batch / each;
+  g_autofree char *label = plan_label(&found.plan);
+  planning_note(p, g_strdup_printf("%d sequences divide over no more than %d of the %d GPUs; %d take %.1f %% less time each, "
+                                   "with %s: --global-batch %d", best->plan.global_batch,
+                                   batch_replicas(p->cluster->devices, best->plan.global_batch), p->cluster->devices,
+                                   found.plan.global_batch, 100 * less, label, found.plan.global_batch));
+}
+
 /* The plan that is recommended, then the others by their value. */
 static void set_results(Planning *p, int top)
 {
@@ -312,5 +330,6 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
   planning_note(p, note_fixed(&p->fixed, p->model, &p->chosen));
   say_host(p, &options);
   say_margin(p);
+  say_batch(p, &options);
   return TRUE;
 }
