@@ -268,6 +268,9 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
   }
   if (stop_heard(options->stop))
     return g_strdup("stopped before a change was found that does");
+  if (!cluster_resize(&larger, cluster->devices * 2, NULL))
+    return g_strdup_printf("1/64 of the sequence was not found to do, and %s can have no more GPUs%s", cluster->name,
+                           cluster->n_types ? "" : ", as it has no network");
   return g_strdup("neither 64 times the GPUs nor 1/64 of the sequence was found to do");
 }
 

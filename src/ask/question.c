@@ -228,10 +228,27 @@ static gboolean offload_is_settled(const SearchOptions *o)
   return o->space & SPACE_OFFLOAD || o->fixed.value[KEY_OFFLOAD] >= 0 || !space_can(o->base->framework, SPACE_OFFLOAD);
 }
 
+/* What else the host could do. */
+static const char *held_there(const SearchOptions *o)
+{
+  return offload_is_settled(o) ? "" : " if all states stay on them (--space offload allows states on the host)";
+}
+
+/* The most devices that are tried; without a network `ends`, as there are no more. */
+static int most_devices(const Cluster *c, gboolean *ends)
+{
+  Cluster larger = *c;
+  int there = MAX(c->devices, c->devices_per_node), most = there * 16;
+
+  *ends = !cluster_resize(&larger, most, NULL);
+  return *ends ? MAX(c->nodes * c->devices_per_node, there) : most;
+}
+
 static Answer *fewest_gpus(const Asked *q)
 {
   Answer *a = plan_answer();
-  int most = MAX(q->cluster->devices, q->cluster->devices_per_node) * 16, devices = 0, tried = 0;
+  gboolean ends;
+  int most = most_devices(q->cluster, &ends), devices = 0, tried = 0;
   Plan likely = { 0 };
   Found found;
 
@@ -241,9 +258,7 @@ static Answer *fewest_gpus(const Asked *q)
     tried++;
     if (ask_fits(q->model, q->cluster, q->options, devices, TRY_LEAN | TRY_ALL, &likely) &&
         ask_best(q->model, q->cluster, q->options, devices, &found)) {
-      g_string_printf(a->says, "%s needs at least %d GPUs%s.", q->model->name, devices,
-                      offload_is_settled(q->options)
-                          ? "" : " if all states stay on them (--space offload allows states on the host)");
+      g_string_printf(a->says, "%s needs at least %d GPUs%s.", q->model->name, devices, held_there(q->options));
       add_plan(a, q, q->model, &found);
       return a;
     }
@@ -253,7 +268,9 @@ static Answer *fewest_gpus(const Asked *q)
       return a;
     }
   } while (devices < most);
-  g_string_printf(a->says, "%s fits on no number of GPUs up to %d (%d tried).", q->model->name, devices, tried);
+  g_string_printf(a->says, "%s fits on no number of GPUs up to %d (%d tried)%s%s%s.%s", q->model->name, devices, tried,
+                  ends ? ", all of " : "", ends ? q->cluster->name : "",
+                  held_there(q->options), ends ? " It has no network." : "");
   return a;
 }
 

@@ -1,0 +1,1 @@
+tdp-plan --model deepseek-v2-lite --cluster rtx-4090 --gpus 6 --seq 4096 --global-batch 64; echo $?; for gpus in 1 6; do tdp-plan --model llama-3.1-8b --cluster rtx-4090 --gpus $gpus --seq 2048 --global-batch 64 --question fewest-gpus; done
