@@ -125,7 +125,7 @@ MAP = -ffile-prefix-map=$(CURDIR)=.
 
 # What objects were compiled with: other flags make them again.
 FLAGS = $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS)
-%/flags: FORCE
+$(addsuffix /flags,$(sort $(HOST) $(BUILD))): FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(FLAGS) | cmp -s - $@ || printf '%s\n' $(FLAGS) >$@
 
