@@ -351,8 +351,19 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 }
 END_TEST
 
-/* Changes a number of the cluster in either direction, and gives what bounds of a search before it are there. */
-static Floors *change(Cluster *cluster, GRand *rand, const Floors *bounds)
+/* Of what is known at any rates, what is known whatever the memory. */
+static void forget_fits(Floors **learned)
+{
+  Floors *kept = floors_new();
+
+  floors_raise(kept, *learned, FLOORS_ANYWHERE, 0);
+  floors_free(*learned);
+  *learned = kept;
+}
+
+/* Changes a number of the cluster in either direction, and gives what bounds of a search before it are there, and what was
+ * learned of any rates. */
+static Floors *change(Cluster *cluster, GRand *rand, const Floors *bounds, Floors **learned)
 {
   double factor = g_rand_double_range(rand, 0.55, 1.8);
   Floors *floors = floors_new();
@@ -363,13 +374,16 @@ static Floors *change(Cluster *cluster, GRand *rand, const Floors *bounds)
   const Knob *knob = &knobs[g_rand_int_range(rand, 0, n)];
   int tier = knob->of_tier ? g_rand_int_range(rand, 0, cluster->n_tiers) : 0;
   knob->scale(cluster, tier, factor);
-  floors_raise(floors, bounds, knob_floor_scale(cluster, knob, tier, factor), knob->room && factor > 1);
+  floors_raise(floors, bounds, knob->room && factor > 1 ? FLOORS_AT_SHARE_ANY_MEMORY : FLOORS_AT_SHARE,
+               knob_floor_scale(cluster, knob, tier, factor));
+  if (knob->room)
+    forget_fits(learned);
+  floors_raise(floors, *learned, FLOORS_ANY_RATES, 0);
   return floors;
 }
 
-/* What is known of parts and choices from a search before a change, and from one before two of them, and a plan that was
- * simulated before, leave the plan that is found,
- * whether a plan to beat is known or none is. */
+/* What is known of parts and choices from a search before a change, and from one before several of them, and a plan that
+ * was simulated before, leave the plan that is found, whether a plan to beat is known or none is. */
 START_TEST(floors_leave_the_answer)
 {
   GRand *rand = g_rand_new_with_seed(6400 + _i);
@@ -385,10 +399,11 @@ START_TEST(floors_leave_the_answer)
     in.options.tie = 0;
     in.options.base = &in.base;
     g_autoptr(SearchResult) own = search(in.model, in.cluster, &in.options, NULL);
-    g_autoptr(Floors) bounds = g_steal_pointer(&own->bounds);
-    for (int step = 0; step < 2 && own->best->len > 0; step++) {
+    g_autoptr(Floors) bounds = g_steal_pointer(&own->bounds), learned = floors_new();
+    floors_raise(learned, bounds, FLOORS_ANY_RATES, 0);
+    for (int step = 0; step < 4 && own->best->len > 0; step++) {
       g_autoptr(GArray) simulated = g_array_new(FALSE, FALSE, sizeof(Simulation));
-      g_autoptr(Floors) floors = change(in.cluster, rand, bounds);
+      g_autoptr(Floors) floors = change(in.cluster, rand, bounds, &learned);
       SearchOptions with = in.options;
       g_autoptr(SearchResult) other = search(in.model, in.cluster, &in.options, NULL);
       with.floors = floors;
@@ -406,6 +421,7 @@ START_TEST(floors_leave_the_answer)
       found += other->best->len > 0;
       floors_free(bounds);
       bounds = g_steal_pointer(&floored->bounds);
+      floors_raise(learned, bounds, FLOORS_ANY_RATES, 0);
     }
     instance_clear(&in);
   }

@@ -43,7 +43,7 @@ static void effect_clear(gpointer effect)
 /* What is known of the parts of the space (SearchResult.bounds). NULL: nothing, on mixed nodes, whose devices a change
  * leaves alone, and where a device waits less for others the quicker it is. */
 typedef struct {
-  const Floors *own;      /* on the cluster as it is */
+  Floors *own;            /* on the cluster as it is, and what searches behind that say of any rates */
   const Floors *cheapest; /* where all that costs is less */
 } Known;
 
@@ -54,12 +54,20 @@ static Floors *floors_at(const Cluster *c, const Known *known, const Knob *knob,
   Floors *floors = floors_new();
 
   if (known->own)
-    floors_raise(floors, known->own, knob_floor_scale(c, knob, tier, factors[at]), knob->room && at != MINUS);
+    floors_raise(floors, known->own, knob->room && at != MINUS ? FLOORS_AT_SHARE_ANY_MEMORY : FLOORS_AT_SHARE,
+                 knob_floor_scale(c, knob, tier, factors[at]));
   if (known->cheapest && knob->costs && at == MINUS)
-    floors_raise(floors, known->cheapest, 1, FALSE);
+    floors_raise(floors, known->cheapest, FLOORS_AT_SHARE, 1);
   if (known->own && twice && !knob->costs && at == PLUS)
-    floors_raise(floors, twice, knob_floor_scale(c, knob, tier, factors[PLUS] / factors[DOUBLE]), FALSE);
+    floors_raise(floors, twice, FLOORS_AT_SHARE, knob_floor_scale(c, knob, tier, factors[PLUS] / factors[DOUBLE]));
   return floors;
+}
+
+/* Keeps what a search that changed the number says of searches that change others; `bounds` may be NULL. */
+static void learn(const Known *known, const Knob *knob, const Floors *bounds)
+{
+  if (known->own && bounds)
+    floors_raise(known->own, bounds, knob->room ? FLOORS_ANYWHERE : FLOORS_ANY_RATES, 0);
 }
 
 /* What a plan that was best elsewhere comes to: the first or, where that does not fit, another. */
@@ -114,7 +122,7 @@ static Floors *cheapest_bounds(const Asked *q, const GArray *winners, const Floo
   for (int k = 0; knobs[k].title; k++)
     for (int tier = 0; tier < (knobs[k].of_tier ? cluster.n_tiers : 1) && knobs[k].costs; tier++)
       knobs[k].scale(&cluster, tier, factors[MINUS]);
-  floors_raise(floors, own, factors[MINUS] * cluster.tiers[0].link.compute_slowdown / slowdown, FALSE);
+  floors_raise(floors, own, FLOORS_AT_SHARE, factors[MINUS] * cluster.tiers[0].link.compute_slowdown / slowdown);
   best_there(q, &cluster, floors, winners, &m, &found, &bounds);
   return bounds;
 }
@@ -163,10 +171,13 @@ static Effect effect_of(const Asked *q, const Found *best, GArray *winners, cons
       e.others[i] = g_strdup(e.others[PLUS]);
       continue;
     }
-    g_autoptr(Floors) floors = floors_at(cluster, known, knob, tier, i, twice);
-    gboolean fits = best_there(q, cluster, floors, winners, &m, &found, i == DOUBLE ? &twice : NULL);
+    g_autoptr(Floors) floors = floors_at(cluster, known, knob, tier, i, twice), bounds = NULL;
+    gboolean fits = best_there(q, cluster, floors, winners, &m, &found, &bounds);
     if (fits)
       add_winner(winners, &found.plan);
+    learn(known, knob, bounds);
+    if (i == DOUBLE)
+      twice = g_steal_pointer(&bounds);
     gboolean runs = m.peak_memory_bytes <= m.capacity_bytes;
     gboolean stays = runs && (!fits || m.iteration_s <= found.metrics.iteration_s);
     g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");

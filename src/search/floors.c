@@ -33,20 +33,36 @@ void floors_sort(Floors *f)
   g_array_sort(f->choices, by_index);
 }
 
-static void raise_parts(GArray *parts, const GArray *others, double scale, gboolean any)
+/* Of seconds that those that fit take, and those that fit any memory. */
+static double held_s(double bound_s, double any_s, FloorsHold hold, double scale)
+{
+  switch (hold) {
+  case FLOORS_AT_SHARE:
+    return bound_s * scale;
+  case FLOORS_AT_SHARE_ANY_MEMORY:
+    return any_s * scale;
+  case FLOORS_ANY_RATES:
+    return isinf(bound_s) ? INFINITY : 0;
+  case FLOORS_ANYWHERE:
+    break;
+  }
+  return 0;
+}
+
+static void raise_parts(GArray *parts, const GArray *others, FloorsHold hold, double scale)
 {
   g_array_set_size(parts, MAX(parts->len, others->len));
   for (guint i = 0; i < others->len; i++) {
     PartFloor *floor = &g_array_index(parts, PartFloor, i);
     const PartFloor *other = &g_array_index(others, PartFloor, i);
-    floor->bound_s = MAX(floor->bound_s, (any ? other->any_s : other->bound_s) * scale);
+    floor->bound_s = MAX(floor->bound_s, held_s(other->bound_s, other->any_s, hold, scale));
     floor->memory_bytes = MAX(floor->memory_bytes, other->memory_bytes);
     floor->plans = other->plans;
   }
 }
 
 /* Both in order. */
-static GArray *raise_choices(const GArray *choices, const GArray *others, double scale)
+static GArray *raise_choices(const GArray *choices, const GArray *others, FloorsHold hold, double scale)
 {
   GArray *all = g_array_sized_new(FALSE, FALSE, sizeof(ChoiceFloor), choices->len + others->len);
   guint i = 0, k = 0;
@@ -55,8 +71,11 @@ static GArray *raise_choices(const GArray *choices, const GArray *others, double
     const ChoiceFloor *own = i < choices->len ? &g_array_index(choices, ChoiceFloor, i) : NULL;
     const ChoiceFloor *other = k < others->len ? &g_array_index(others, ChoiceFloor, k) : NULL;
     gboolean first = own && (!other || own->index <= other->index), second = other && (!own || other->index <= own->index);
-    ChoiceFloor floor = { first ? own->index : other->index,
-                          MAX(first ? own->bound_s : 0, second ? other->bound_s * scale : 0) };
+    ChoiceFloor floor = first ? *own : (ChoiceFloor) { .index = other->index };
+    if (second) {
+      floor.bound_s = MAX(floor.bound_s, held_s(other->bound_s, 0, hold, scale));
+      floor.memory_bytes = MAX(floor.memory_bytes, other->memory_bytes);
+    }
     g_array_append_val(all, floor);
     i += first;
     k += second;
@@ -64,12 +83,10 @@ static GArray *raise_choices(const GArray *choices, const GArray *others, double
   return all;
 }
 
-void floors_raise(Floors *f, const Floors *others, double scale, gboolean any)
+void floors_raise(Floors *f, const Floors *others, FloorsHold hold, double scale)
 {
-  raise_parts(f->parts, others->parts, scale, any);
-  if (any)
-    return;
-  GArray *choices = raise_choices(f->choices, others->choices, scale);
+  raise_parts(f->parts, others->parts, hold, scale);
+  GArray *choices = raise_choices(f->choices, others->choices, hold, scale);
   g_array_unref(f->choices);
   f->choices = choices;
 }
@@ -82,12 +99,14 @@ PartFloor floors_of_part(const Floors *f, guint batch, double device_bytes)
   return floor;
 }
 
-double floors_of_choice(const Floors *f, gint64 index)
+ChoiceFloor floors_of_choice(const Floors *f, gint64 index, double device_bytes)
 {
   const ChoiceFloor key = { .index = index };
   guint at;
 
   if (!f || !g_array_binary_search(f->choices, &key, by_index, &at))
-    return 0;
-  return g_array_index(f->choices, ChoiceFloor, at).bound_s * LESS;
+    return key;
+  ChoiceFloor floor = g_array_index(f->choices, ChoiceFloor, at);
+  floor.bound_s = floor.memory_bytes > device_bytes ? INFINITY : floor.bound_s * LESS;
+  return floor;
 }

@@ -15,10 +15,10 @@ typedef struct {
 } PartFloor;
 
 /* Of a choice of passes of a group, in parts that were looked into: seconds that those of its plans that fit take at
- * least, infinite where none fits. */
+ * least, infinite where none fits; what any of them needs at least. */
 typedef struct {
   gint64 index; /* SpacePart.index */
-  double bound_s;
+  double bound_s, memory_bytes;
 } ChoiceFloor;
 
 typedef struct {
@@ -30,15 +30,20 @@ Floors *floors_new(void);
 void floors_free(Floors *floors);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Floors, floors_free)
 
-/* Has floors know what others say, so many times them; `any`: with any memory. */
-void floors_raise(Floors *floors, const Floors *others, double scale, gboolean any);
+/* Where what is known is to hold: devices with the memory that it was found for, on which nothing takes less than some
+ * share of its time there; with any memory, nothing less than that share; with that memory, at any rates; with any memory
+ * at any rates. Rates change neither which plans fit nor, with even stages, what they are (search_raise_bounds). */
+typedef enum { FLOORS_AT_SHARE, FLOORS_AT_SHARE_ANY_MEMORY, FLOORS_ANY_RATES, FLOORS_ANYWHERE } FloorsHold;
+
+/* Has floors know what others say that holds so; `scale`: the share. */
+void floors_raise(Floors *floors, const Floors *others, FloorsHold hold, double scale);
 
 /* Choices as they were met: sorts them. */
 void floors_sort(Floors *floors);
 
-/* Of a part, by its place among all of degrees and a micro-batch, with infinite seconds where it needs more than a device
- * has; of a choice, 0 = nothing is known. A hair less than is known. `floors` may be NULL. */
+/* Of a part, by its place among all of degrees and a micro-batch, and of a choice, with infinite seconds where it needs
+ * more than a device has; 0 = nothing is known. A hair less than is known. `floors` may be NULL. */
 PartFloor floors_of_part(const Floors *floors, guint batch, double device_bytes);
-double floors_of_choice(const Floors *floors, gint64 index);
+ChoiceFloor floors_of_choice(const Floors *floors, gint64 index, double device_bytes);
 
 #endif

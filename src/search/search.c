@@ -63,7 +63,10 @@ static void queue_part(Search *s, guint at)
     return;
   }
   item.value = search_value(s, s->objective, &s->layout, part->bound_s, part->memory_bytes);
-  queue_push(s->queue, &item);
+  if (s->options->brief && !s->options->second && s->options->known > 0 && item.value > s->options->known)
+    search_skip_part(s, part, item.value, FALSE);
+  else
+    queue_push(s->queue, &item);
 }
 
 /* What no plan goes below however it communicates is kept for what the space leaves out. */

@@ -280,7 +280,7 @@ void search_raise_bounds(Search *s)
 
   for (guint i = 0; i < s->parts->len; i++) {
     const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
-    const ChoiceFloor choice = { part->index, least_within(s, i) };
+    const ChoiceFloor choice = { part->index, least_within(s, i), isinf(part->memory_bytes) ? 0 : part->memory_bytes };
     if (part->pass < 0)
       g_array_index(bounds->parts, PartFloor, part->batch).bound_s = choice.bound_s;
     else if (s->options->brief)

@@ -519,12 +519,13 @@ static gint64 reject_broken(Walk *w, const PassStates *states)
 /* A choice that a like search knows to be too large, or slower than a plan to beat, with bounds to match. */
 static gboolean is_known(const Walk *w, SpacePart *part)
 {
-  double floor_s = floors_of_choice(w->options->floors, part->index), known_s = w->options->known;
+  double device = w->cluster->device.memory_bytes, known_s = w->options->known;
+  const ChoiceFloor floor = floors_of_choice(w->options->floors, part->index, device);
 
-  if (!isinf(floor_s) && !(known_s > 0 && floor_s > known_s))
+  if (!isinf(floor.bound_s) && !(known_s > 0 && floor.bound_s > known_s))
     return FALSE;
-  part->bound_s = floor_s;
-  part->memory_bytes = isinf(floor_s) ? INFINITY : 0;
+  part->bound_s = floor.bound_s;
+  part->memory_bytes = isinf(floor.bound_s) && floor.memory_bytes <= device ? INFINITY : floor.memory_bytes;
   return TRUE;
 }
 
