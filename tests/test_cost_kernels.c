@@ -219,6 +219,20 @@ static double share(const Device *device, const AttentionWork *work)
   return attention_flops(work) / (attention_s(device, work) - 5e-6) / PEAK;
 }
 
+/* Attention keeps its own share of its rate where one is known, else the device's. */
+START_TEST(attention_sustained)
+{
+  Device device = attention_device();
+  AttentionWork work = work_of(4096, 128);
+  double s = attention_s(&device, &work) - device.kernels.attention_launch_s;
+
+  device.sustained_fraction = 0.5;
+  near(attention_s(&device, &work), 2 * s + device.kernels.attention_launch_s, 1e-12);
+  device.kernels.attention_sustained = 0.8;
+  near(attention_s(&device, &work), s / 0.8 + device.kernels.attention_launch_s, 1e-12);
+}
+END_TEST
+
 START_TEST(attention_work)
 {
   AttentionWork work = work_of(2048, 128);
@@ -564,7 +578,7 @@ TEST_LOOPS("cost_kernels",
            { large_matmul_is_arithmetic }, { thin_matmul_is_memory }, { tiny_matmul_is_launch }, { last_wave },
            { grows_with_each_side }, { odd_sides_are_slower }, { added_products_hide_less },
            { experts_with_a_call_each }, { wider_format_where_one_is_missing }, { grouped_products },
-           { sustained_rate }, { attention_work }, { attention_between_points }, { attention_falls_back },
+           { sustained_rate }, { attention_sustained }, { attention_work }, { attention_between_points }, { attention_falls_back },
            { attention_in_eight_bits }, { dropout_slows_attention }, { dropout_waits_for_its_numbers },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
            { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 },

@@ -182,6 +182,37 @@ END_TEST
 
 /* ---- attention ---- */
 
+/* Kernels that run at 0.7 of their curve, whatever the device's products keep; those for checking run at half of it. */
+START_TEST(attention_keeps_a_share)
+{
+  static AttentionCurve curve = {.kernel = ATTENTION_FLASH3, .causal = TRUE, .head_dim = 128, .n = 2,
+                                 .seq = {1024, 4096}, .utilization = {0.4, 0.6}};
+  Device device = {.sms = SMS, .sustained_fraction = 0.9,
+                   .kernels = {.attention = &curve, .n_attention = 1, .attention_launch_s = 5e-6}};
+  AttentionRow rows[6];
+
+  device.peak_flops_per_s[DTYPE_BF16] = PEAK;
+  for (int i = 0; i < 6; i++) {
+    Device at = device;
+    at.kernels.attention_sustained = i < 4 ? 0.7 : 0.5;
+    rows[i] = (AttentionRow){
+      .work = {.batch = 1 << i % 4, .heads = 32, .q_len = 2048, .kv_len = 2048, .head_dim = 128, .v_head_dim = 128,
+               .causal = TRUE, .kernel = ATTENTION_FLASH3, .dtype = DTYPE_BF16}, .check = i >= 4};
+    rows[i].seconds = attention_s(&at, &rows[i].work);
+  }
+  FitResult result = fit_attention_sustained(rows, 6, &device);
+  near(device.kernels.attention_sustained, 0.7, 1e-9);
+  ck_assert_double_lt(result.fit.mean, 1e-9);
+  ck_assert_double_eq_tol(result.check.mean, 2.0 / 7, 0.01);
+  ck_assert_int_eq(result.check.n, 2);
+  /* a curve is of a moment, with the share or without */
+  rows[4].check = FALSE;
+  near(fit_attention_errors(rows, 1, &device).fit.mean, 0.3, 0.06);
+  fit_attention_sustained(rows + 5, 1, &device);
+  ck_assert_double_eq(device.kernels.attention_sustained, 0);
+}
+END_TEST
+
 /* A server's kernels at shares 0.3, 0.5 and 0.6 of peak, with 14 us and 1 ps a
  * byte of cache that are not the attention's; at its end 0.4 of the longest block's time is waited for, or none. */
 START_TEST(attention_of_a_server)
@@ -388,6 +419,7 @@ START_TEST(curves_of_collectives)
 END_TEST
 
 TEST_LOOPS("fit", { error_statistics }, { a_third_is_for_checking }, { minimum_and_bounds }, { matmul_constants },
-           { quantization_is_told_apart }, { unaligned_rows }, { library_rows }, { attention_of_a_server, 2 }, { link_constants },
+           { quantization_is_told_apart }, { unaligned_rows }, { library_rows }, { attention_keeps_a_share },
+           { attention_of_a_server, 2 }, { link_constants },
            { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split },
            { curves_of_collectives })

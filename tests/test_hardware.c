@@ -5,7 +5,7 @@
 #include "main.h"
 #include "whole.h"
 
-#define NEAR(a, b) ck_assert_double_eq_tol((a), (b), 1e-9 * fabs((double)(b)))
+#define NEAR(a, b) ck_assert_double_eq_tol((a), (b), 1e-9 * fabs((double)(b)) + G_MINDOUBLE) /* 0 is near 0 */
 
 /* ---- base units ---- */
 
@@ -291,6 +291,7 @@ START_TEST(like_overrides_keys_of_sections)
     OF("memory", "launch_us", memory_launch_s, 1e-6),
     OF("memory", "crowding", memory_crowding, 1),
     OF("attention", "launch_us", attention_launch_s, 1e-6),
+    OF("attention", "sustained_fraction", attention_sustained, 1),
     OF("unaligned", "words", unaligned[0][0], 1),
     OF("unaligned", "words_of_activations", unaligned[0][1], 1),
     OF("unaligned", "bytes", unaligned[1][0], 1),

@@ -31,6 +31,7 @@ static void scale_sustained(Cluster *c, int tier, double f)
 {
   (void)tier;
   c->device.sustained_fraction = MIN(1, c->device.sustained_fraction * f);
+  c->device.kernels.attention_sustained = MIN(1, c->device.kernels.attention_sustained * f);
 }
 
 static void scale_latency(Cluster *c, int tier, double f)

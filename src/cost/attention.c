@@ -107,12 +107,20 @@ static double tail(const Device *device, const AttentionWork *work)
   return fmax(1 / waves, 1 + device->kernels.attention_tail * longest / waves);
 }
 
+/* Of the rate of a moment. */
+static double sustained(const Device *device)
+{
+  double own = device->kernels.attention_sustained;
+
+  return own > 0 ? own : device->sustained_fraction;
+}
+
 double attention_s(const Device *device, const AttentionWork *work)
 {
   double flops = attention_flops(work);
   if (!(flops > 0))
     return 0;
-  double rate = attention_peak_flops_per_s(device, work) * device->sustained_fraction *
+  double rate = attention_peak_flops_per_s(device, work) * sustained(device) *
                 utilization(&device->kernels, work, is_narrow(device, work));
   if (work->dropout)
     rate *= work->backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;

@@ -105,6 +105,10 @@ gboolean fit_attention_curve(const AttentionRow *rows, int n, const Device *devi
 /* Errors of attention_s with the device's curves, for a moment (sustained_fraction 1). */
 FitResult fit_attention_errors(const AttentionRow *rows, int n, const Device *device);
 
+/* The device's attention_sustained: the median share of the rate of its curves that kernels kept which ran as in
+ * training; rows for checking say nothing of it. 0 where no row does. Errors are at that rate. */
+FitResult fit_attention_sustained(const AttentionRow *rows, int n, Device *device);
+
 typedef struct {
   Collective collective;
   Cluster *cluster; /* the fit sets a link of it */

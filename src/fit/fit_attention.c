@@ -16,6 +16,7 @@ static double row_share(const AttentionRow *row, const Device *device, double ta
   bare.kernels.n_attention = 1;
   bare.kernels.attention_launch_s = 0;
   bare.sustained_fraction = 1; /* measured for a moment */
+  bare.kernels.attention_sustained = 0;
   return attention_s(&bare, &row->work) / (row->seconds - taken_s);
 }
 
@@ -126,13 +127,33 @@ gboolean fit_attention_curve(const AttentionRow *rows, int n, const Device *devi
   return n_points > 0;
 }
 
-FitResult fit_attention_errors(const AttentionRow *rows, int n, const Device *device)
+static FitResult errors_at(const AttentionRow *rows, int n, const Device *device, double sustained)
 {
-  Device cool = *device;
+  Device at = *device;
   FitSides sides;
-  cool.sustained_fraction = 1;
+  at.kernels.attention_sustained = sustained;
   fit_sides_init(&sides, n);
   for (int i = 0; i < n; i++)
-    fit_sides_add(&sides, rows[i].check, attention_s(&cool, &rows[i].work) / rows[i].seconds);
+    fit_sides_add(&sides, rows[i].check, attention_s(&at, &rows[i].work) / rows[i].seconds);
   return fit_sides_clear(&sides);
+}
+
+FitResult fit_attention_errors(const AttentionRow *rows, int n, const Device *device)
+{
+  return errors_at(rows, n, device, 1);
+}
+
+FitResult fit_attention_sustained(const AttentionRow *rows, int n, Device *device)
+{
+  Device burst = *device;
+  g_autofree double *shares = g_new(double, (gsize)n);
+  double launch_s = device->kernels.attention_launch_s;
+  int n_shares = 0;
+
+  burst.kernels.attention_sustained = 1;
+  for (int i = 0; i < n; i++)
+    if (!rows[i].check)
+      shares[n_shares++] = (attention_s(&burst, &rows[i].work) - launch_s) / (rows[i].seconds - launch_s);
+  device->kernels.attention_sustained = n_shares ? fmin(1, median(shares, n_shares)) : 0;
+  return errors_at(rows, n, device, device->kernels.attention_sustained);
 }

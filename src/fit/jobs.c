@@ -17,6 +17,7 @@ static const struct {
   {"library", fit_library_job},
   {"attention", fit_attention_job},
   {"attention-tail", fit_attention_tail_job},
+  {"attention-sustained", fit_attention_sustained_job},
   {"attention-like", fit_attention_like_job},
   {"attention-check", fit_attention_check_job},
   {"link", fit_link_job},

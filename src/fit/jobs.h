@@ -37,6 +37,8 @@ gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_
                            GError **error);
 gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                                 GError **error);
+gboolean fit_attention_sustained_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+                                     GError **error);
 gboolean fit_attention_like_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                                 GError **error);
 gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,

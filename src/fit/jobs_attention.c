@@ -187,6 +187,27 @@ gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolea
   return TRUE;
 }
 
+gboolean fit_attention_sustained_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+                                     GError **error)
+{
+  Origin origin = {0};
+  int kernel = 0;
+  g_auto(PartFile) file = {NULL, NULL};
+  Device device = {0};
+  g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
+  if (!rows || !load(job, &file, &device, &kernel, error))
+    return FALSE;
+  *result = fit_attention_sustained((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+  cJSON *attention = part_file_member(file.root, "attention", FALSE);
+  g_autofree char *source = g_strdup_printf(
+    "fitted: %d kernels of %s in hardware/data/attention.csv, as training runs them, keep this share (median) of the "
+    "curves; %d others: mean error %.1f %%", result->fit.n, job->data, result->check.n, 100 * result->check.mean);
+  part_file_number(attention, "sustained_fraction", device.kernels.attention_sustained);
+  part_file_string(part_file_member(attention, "source", FALSE), "sustained_fraction", source);
+  device_clear(&device);
+  return dry_run || part_file_save(&file, error);
+}
+
 /* ---- curves that nobody measured ---- */
 
 static const AttentionCurve *curve_of(const Kernels *kernels, const AttentionCurve *like)

@@ -117,6 +117,7 @@ typedef struct {
   int n_attention;
   double attention_launch_s;
   double attention_tail; /* of the time of its longest block, for which other multiprocessors wait at its end */
+  double attention_sustained; /* as the device's sustained_fraction, of attention; 0 = that one */
   double early_cuda_version;  /* products by libraries older than this, 0 = none known, */
   double early_product_share; /* run at this share of the rate that `matmul` gives, */
   double early_unaligned_share[DTYPE_COUNT]; /* those of activations whose rows are not aligned at this one of theirs;

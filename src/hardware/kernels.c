@@ -181,6 +181,7 @@ static gboolean read_attention(const PartSource *source, Kernels *kernels, GErro
   static const JsonField fields[] = {
     {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_launch_s), ANY_US},
     {"tail", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_tail), .max = 10},
+    {"sustained_fraction", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_sustained), FALSE, 0.1, 1},
     {"crowding", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_crowding), CROWDING},
     {"curves", JSON_ANY},
   };

@@ -40,6 +40,7 @@ static void sustained(Cluster *c, Framework *f)
 {
   UNUSED(f);
   c->device.sustained_fraction = 1;
+  c->device.kernels.attention_sustained = 0;
 }
 
 static void spread(Cluster *c, Framework *f)
