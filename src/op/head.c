@@ -18,7 +18,7 @@ static double loss_kept(const Build *b)
 
 /* The loss keeps probabilities in fp32. Bytes of a logit: Megatron's casts it to fp32 (6), looks for the largest (4),
  * subtracts that (8), takes exponentials (8), their sum (4) and divides by it (8); backward it scales (8) and casts
- * (6). A fused one reads and writes once each way. */
+ * (6). A fused one reads and writes once each way, in a kernel of a library or of a compiler. */
 static void build_loss(Build *b, double logits)
 {
   const Framework *f = b->passes->framework;
@@ -30,7 +30,7 @@ static void build_loss(Build *b, double logits)
   double held = logits / f->loss_chunks;
 
   build_stream(b, &(Stream) {
-    .name = "loss",
+    .name = "loss", .kernel = !one ? NULL : f->compiled_norms ? "compiled loss" : "fused loss",
     .forward_bytes = (one ? 8 : 38) * logits, .forward_kernels = one ? 1 : 8,
     .backward_bytes = (one ? 8 : 14) * logits, .backward_kernels = one ? 1 : 3,
     .saved = saved * held + token_bytes(b) * b->tokens,
