@@ -121,6 +121,38 @@ START_TEST(turned_apart)
 }
 END_TEST
 
+/* DeepSeek-V2 Lite's 16 queries of 192 turn 64 each, its keys 64 for all heads: 8 times without a kernel, in torchtitan 20
+ * bytes a value for 2, and queries and keys of all heads are joined; one kernel passes over all of them. */
+START_TEST(part_of_latent_attention_turns)
+{
+  static const struct {
+    const char *framework;
+    gboolean fused, complex;
+    double turned, each, joined;
+  } cases[] = {
+    { "megatron-core", TRUE, FALSE, 2 * 16 * 192, 2 * 2, 0 },
+    { "megatron-core", FALSE, FALSE, 17 * 64, 8 * 2, 2 * 2 },
+    { "torchtitan", TRUE, TRUE, 17 * 64, 20, 2 * 2 },
+    { "torchtitan", TRUE, FALSE, 2 * 16 * 192, 2 * 2, 0 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    planned_init(&f, fixture_known_model("deepseek-v2-lite"), fixture_cluster("dgx-h100", 8), cases[i].framework);
+    planned_spread(&f, 1);
+    f.plan.seq = f.model->seq;
+    f.framework->fused_rope = cases[i].fused;
+    f.framework->complex_rope = cases[i].complex;
+    for (int back = 0; back < 2; back++) {
+      double tokens = op_tokens(PASSES(&f.plan)), all = 2 * 16 * 192;
+      ck_assert_double_eq(planned_op_bytes(&f, 1, "rotary", back), tokens * cases[i].turned * cases[i].each);
+      ck_assert_double_eq(planned_op_bytes(&f, 1, "join turned", back), tokens * all * cases[i].joined);
+    }
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 static double kernels_of(const Planned *f, gboolean backward)
 {
   LayerWork work;
@@ -151,4 +183,4 @@ START_TEST(kernels)
 }
 END_TEST
 
-TEST_MAIN("rope", scales, native_files, turned_apart, kernels)
+TEST_MAIN("rope", scales, native_files, turned_apart, part_of_latent_attention_turns, kernels)

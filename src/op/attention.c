@@ -279,6 +279,23 @@ static void norm_rotated(Build *b)
       .backward_kernels = 2, .saved = bytes });
 }
 
+/* Of latent attention only a part of each query turns, and one of keys that all heads share: alone, unless one kernel
+ * turns and joins them. */
+static void turn(Build *b, double elements)
+{
+  const Attention *a = b->attention;
+  const Framework *f = b->passes->framework;
+  double joined = 2 * b->bytes * elements;
+
+  if (!a->kv_lora_rank || (f->fused_rope && !f->complex_rope)) {
+    build_turned_pairs(b, elements);
+    return;
+  }
+  build_turned_pairs(b, b->tokens * (local_heads(b) + 1.0) * a->rope_head_dim);
+  build_stream(b, &(Stream) { .name = "join turned", .forward_bytes = joined, .forward_kernels = 2,
+                              .backward_bytes = joined, .backward_kernels = 2 });
+}
+
 static void rotate(Build *b)
 {
   const Attention *a = b->attention;
@@ -295,7 +312,7 @@ static void rotate(Build *b)
   if (a->unit_scales)
     build_scales(b, "query scale", b->bytes * b->tokens * query_width(b), query_width(b), 1);
   if (b->model->positions == POSITIONS_ROPE)
-    build_turned_pairs(b, elements);
+    turn(b, elements);
 }
 
 /* A bias for each head, query and distance by a bank that all heads share (transformers' InklingRelativeLogits), which
