@@ -79,17 +79,33 @@ static void permute(Build *b, double moved)
   b->visits = FALSE;
 }
 
-/* The way back: by one kernel, or weighed by one and added up by scatter_add. The gradient reads again what is weighed
- * here. */
+/* Of rows of `row_bytes` in all. In fp32 by steps: a cast, a product, a cast back; backward a cast of the gradient, its
+ * product with the weights and a cast of that, its product with the rows and the sum of it, which are kept as cast. */
+static void weigh(Build *b, double row_bytes)
+{
+  double kept = b->passes->framework->weighs_inside ? 0 : row_bytes, wide = row_bytes / b->bytes * WIDE;
+  double cast = row_bytes + wide;
+  Stream stream = { .name = "weigh rows", .forward_bytes = 2 * row_bytes, .forward_kernels = 2,
+                    .backward_bytes = 2 * row_bytes + kept, .backward_kernels = 2, .saved = kept };
+
+  if (b->passes->framework->weighs_wide)
+    stream = (Stream) { .name = "weigh rows", .forward_bytes = 2 * cast + 2 * wide, .forward_kernels = 3,
+                        .backward_bytes = 2 * cast + (2 + 3 + 1) * wide, .backward_kernels = 5, .saved = wide };
+  build_stream(b, &stream);
+}
+
+/* The way back: by one kernel, or weighed and added up by scatter_add. The gradient reads again what is weighed here. */
 static void unpermute(Build *b, double moved)
 {
   double bytes = read_once(b, moved), kept = b->passes->framework->weighs_inside ? 0 : moved / 2;
   gboolean one = b->passes->framework->fused_permutation;
-  double weighed = one ? bytes : moved;
 
   b->visits = lays_out_there(b);
-  build_stream(b, &(Stream) { .name = one ? "combine" : "weigh rows", .forward_bytes = weighed, .forward_kernels = 2,
-                              .backward_bytes = weighed + kept, .backward_kernels = 2, .saved = kept });
+  if (one)
+    build_stream(b, &(Stream) { .name = "combine", .forward_bytes = bytes, .forward_kernels = 2,
+                                .backward_bytes = bytes + kept, .backward_kernels = 2, .saved = kept });
+  else
+    weigh(b, moved / 2);
   if (!one)
     build_stream(b, &(Stream) { .name = "add rows", .forward_bytes = bytes, .forward_kernels = 2,
                                 .backward_bytes = bytes, .backward_kernels = 1 });
@@ -282,15 +298,18 @@ static void local_experts(Build *b, double tokens)
     g_array_index(b->work->matrices, OpMatrix, i).experts = TRUE;
 }
 
-/* Tokens that arrived by rank, laid out by expert; the same kernel lays them back. */
-static void sort(Build *b, const char *name, double tokens)
+/* Tokens that arrived by rank, laid out by expert; the same kernel lays them back. `taken`: by indexing, where PyTorch's
+ * does it. */
+static void sort(Build *b, const char *name, double tokens, gboolean taken)
 {
   double bytes = 2 * b->bytes * tokens * b->routed;
+  gboolean indexed = taken && b->passes->framework->sorts_by_index;
 
   b->visits = TRUE;
   if (b->spec->ffn.experts > b->passes->ep && b->passes->dispatch != DISPATCH_HYBRID)
-    build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
-                                .backward_kernels = 1 });
+    build_stream(b, &(Stream) { .name = name, .kernel = indexed ? "take rows" : NULL, .forward_bytes = bytes,
+                                .forward_kernels = indexed ? 2 : 1, .backward_bytes = bytes,
+                                .backward_kernels = indexed ? 2 : 1 });
   b->visits = FALSE;
 }
 
@@ -392,10 +411,10 @@ static void by_all_to_all(Build *b)
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   exchange_probabilities(b, received);
   guint next = build_beside(b, there, build_mlp_up);
-  sort(b, "sort tokens", etp * received);
+  sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);
   forward_op(b, next)->joins = TRUE;
-  sort(b, "sort back", etp * received);
+  sort(b, "sort back", etp * received, FALSE);
   Mark back = mark(b);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
   build_exchange(b, "return tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
@@ -505,7 +524,7 @@ static void by_place(Build *b)
   dispatch(b, b->rows, 0);
   exchange_by_place(b, "dispatch tokens", sent, delivered);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
-  sort(b, "sort tokens", etp * received);
+  sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);
   unpermute(b, 2 * etp * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);

@@ -75,6 +75,8 @@ static const JsonField fields[] = {
   { "moe_routes_apart", JSON_BOOL, FIELD(routes_apart) },
   { "moe_fused_permutation", JSON_BOOL, FIELD(fused_permutation) },
   { "moe_weighs_inside", JSON_BOOL, FIELD(weighs_inside) },
+  { "moe_weighs_wide", JSON_BOOL, FIELD(weighs_wide) },
+  { "moe_sorts_by_index", JSON_BOOL, FIELD(sorts_by_index) },
   { "moe_pads_rows", JSON_BOOL, FIELD(pads_rows) },
   { "narrow_attention", JSON_BOOL, FIELD(narrow_attention) },
   { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },
@@ -191,7 +193,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "complex_rope", "gradient_placeholders", "moe_pads_rows", "mixer_copies",
                                              "plain_norms", "triangular_softmax", "table_gradients", "qkv_bias_apart",
                                              "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
-                                             "scaled_rope_apart", "encoder_one_stage",
+                                             "scaled_rope_apart", "encoder_one_stage", "moe_weighs_wide",
+                                             "moe_sorts_by_index",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

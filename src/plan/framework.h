@@ -120,6 +120,10 @@ typedef struct {
                                  scattered rows (moe_fused_permutation) */
   gboolean weighs_inside;     /* experts weigh rows in their activation (moe_weighs_inside), so that what adds a token's
                                  rows up needs none of them again; else it keeps them all for the weights' gradient */
+  gboolean weighs_wide;       /* without one kernel for it, rows are weighed in fp32, a kernel a step: cast, product and
+                                 cast back (moe_weighs_wide) */
+  gboolean sorts_by_index;    /* rows from other ranks are laid out by expert by PyTorch's indexing, with a row of zeros
+                                 beside them, whose gradient adds rows one by one (moe_sorts_by_index) */
   gboolean pads_rows;         /* in 8 and 4 bits each expert's rows are copied to where they begin at multiples of what
                                  products take, and back, unless they were laid out so (moe_pads_rows) */
   gboolean narrow_attention;  /* in mxfp8, steps that are one CUDA graph attend in 8 bits */
