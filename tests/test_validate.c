@@ -194,10 +194,12 @@ static const Generation generations[] = {
   { "nemo-2026-01", "megatron", "nemo-2026-02" },
   { "nemo-2025-01", "megatron", "nemo-2025-02" },
   { "fsdp-2021", "fsdp", "fsdp-2023-08" },
-  { "torchtitan-2025-eager", "torchtitan", "torchtitan-2024-eager" },
+  { "torchtitan-2025-eager", "torchtitan", "torchtitan-2025-11-eager" },
   { "torchtitan-2026-08", "torchtitan", "torchtitan-2026-08" },
   { "torchtitan-2026-06", "torchtitan", "torchtitan-2026-05" },
   { "torchtitan-2025-12", "torchtitan", "torchtitan-2025-11" },
+  { "torchtitan-2025-10", "torchtitan", "torchtitan-2025-11-eager", "selective AC per op; loss compiled; natural routing" },
+  { "torchtitan-2026-08", "torchtitan", "torchtitan-2026-08", "loss compiled" }, /* no such file */
   { "megascale-2023", "megatron", "megatron-core-2024" },
   { "selene-2021", "megatron", "megatron-2021" },
   { "megatron-2024-03", "megatron", "megatron-core-2024" },

@@ -105,9 +105,9 @@ char *unstated_generation(const char *generation, const char *framework, const c
 {
   g_autofree char *found = find_generation(generation, framework, note);
   g_autofree char *eager = g_strconcat(found, "-eager", NULL);
-  gboolean is_eager = strstr(note, "torch.compile off") && framework_exists(eager);
+  gboolean is_eager = strstr(note, "torch.compile off") || strstr(note, "loss compiled");
 
-  return is_eager ? g_steal_pointer(&eager) : g_steal_pointer(&found);
+  return is_eager && framework_exists(eager) ? g_steal_pointer(&eager) : g_steal_pointer(&found);
 }
 
 gboolean unstated_is_named(const char *generation, const char *found)

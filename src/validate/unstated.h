@@ -32,8 +32,8 @@
 #include "validate/case.h"
 
 /* A generation that plans/frameworks/ holds: that of the software which the note names as "MaxText (JAX)", else
- * `generation` itself; where the note says "torch.compile off" and there is a file of that name with "-eager", that.
- * Newly allocated. */
+ * `generation` itself; where the note says "torch.compile off", or "loss compiled" of the loss alone, and there is a
+ * file of that name with "-eager", that. Newly allocated. */
 char *unstated_generation(const char *generation, const char *framework, const char *note);
 
 /* Whether the file found is of the generation itself: the same name, or the same family, month and variant, as a
