@@ -508,8 +508,8 @@ END_TEST
 /* All bytes over all time of eight shapes (cudnn-frontend, benchmark/norms) on GB200: cuDNN's kernels reach 6.03 and 5.10
  * TB/s, torch.compile's 5.06 and 2.45, PyTorch's own 4.46 and 2.11, which the sum with the residual's gradient follows; each step of one in PyTorch is as
  * fast as other kernels. A norm inside has no such sum. */
-/* Transformer Engine's fused loss takes 3.33 ps a logit on B200, forward and backward; what a compiler makes and the steps
- * of eager PyTorch go as other kernels do. */
+/* Transformer Engine's fused loss takes 3.33 ps a logit on B200, forward and backward; what a compiler makes and the
+ * steps of eager PyTorch go as other kernels do. */
 START_TEST(losses_at_measured_rates)
 {
   static const struct { const char *framework, *kernel; double bytes, ps; } cases[] = {
@@ -615,7 +615,8 @@ TEST_LOOPS("cost_kernels",
            { large_matmul_is_arithmetic }, { thin_matmul_is_memory }, { tiny_matmul_is_launch }, { last_wave },
            { grows_with_each_side }, { odd_sides_are_slower }, { added_products_hide_less },
            { experts_with_a_call_each }, { wider_format_where_one_is_missing }, { grouped_products },
-           { sustained_rate }, { attention_sustained }, { attention_work }, { attention_between_points }, { attention_falls_back },
+           { sustained_rate }, { attention_sustained }, { attention_work },
+           { attention_between_points }, { attention_falls_back },
            { attention_in_eight_bits }, { dropout_slows_attention }, { dropout_waits_for_its_numbers },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
            { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 },

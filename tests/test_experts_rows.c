@@ -157,8 +157,8 @@ START_TEST(rows_are_weighed)
 }
 END_TEST
 
-/* In fp32 by steps: 20 bytes an element of 16 bits forward and 36 backward, where one kernel each way moves 4 and 6; the
- * copy in fp32 is kept. One kernel for the way back weighs as it adds. */
+/* In fp32 by steps: 20 bytes an element of 16 bits forward and 36 backward, where one kernel each way moves 4 and 6;
+ * the copy in fp32 is kept. One kernel for the way back weighs as it adds. */
 START_TEST(rows_are_weighed_wide)
 {
   Planned f;
@@ -306,6 +306,6 @@ START_TEST(copies_given_back)
 END_TEST
 
 TEST_LOOPS("rows of experts", { rows_without_a_kernel }, { rows_at_measured_rates }, { permuted_at_measured_rates },
-           { kernels_are_no_slower }, { host_issues_what_dispatchers_leave }, { rows_are_weighed }, { rows_are_weighed_wide },
-           { rows_are_sorted_by_index }, { rows_are_padded },
+           { kernels_are_no_slower }, { host_issues_what_dispatchers_leave }, { rows_are_weighed },
+           { rows_are_weighed_wide }, { rows_are_sorted_by_index }, { rows_are_padded },
            { copies_given_back, G_N_ELEMENTS(returns) })

@@ -121,8 +121,8 @@ START_TEST(turned_apart)
 }
 END_TEST
 
-/* DeepSeek-V2 Lite's 16 queries of 192 turn 64 each, its keys 64 for all heads: 8 times without a kernel, in torchtitan 20
- * bytes a value for 2, and queries and keys of all heads are joined; one kernel passes over all of them. */
+/* DeepSeek-V2 Lite's 16 queries of 192 turn 64 each, its keys 64 for all heads: 8 times without a kernel, in torchtitan
+ * 20 bytes a value for 2, and queries and keys of all heads are joined; one kernel passes over all of them. */
 START_TEST(part_of_latent_attention_turns)
 {
   static const struct {

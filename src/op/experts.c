@@ -94,7 +94,7 @@ static void weigh(Build *b, double row_bytes)
   build_stream(b, &stream);
 }
 
-/* The way back: by one kernel, or weighed and added up by scatter_add. The gradient reads again what is weighed here. */
+/* The way back: by one kernel, or weighed and added up by scatter_add. The gradient reads again what is weighed. */
 static void unpermute(Build *b, double moved)
 {
   double bytes = read_once(b, moved), kept = b->passes->framework->weighs_inside ? 0 : moved / 2;
@@ -298,8 +298,8 @@ static void local_experts(Build *b, double tokens)
     g_array_index(b->work->matrices, OpMatrix, i).experts = TRUE;
 }
 
-/* Tokens that arrived by rank, laid out by expert; the same kernel lays them back. `taken`: by indexing, where PyTorch's
- * does it. */
+/* Tokens that arrived by rank, laid out by expert; the same kernel lays them back. `taken`: by indexing, where
+ * PyTorch's does it. */
 static void sort(Build *b, const char *name, double tokens, gboolean taken)
 {
   double bytes = 2 * b->bytes * tokens * b->routed;
