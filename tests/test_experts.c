@@ -155,6 +155,7 @@ START_TEST(shared_experts_hide_the_exchange)
 
   setup(&f, 16, 16);
   f.plan.ep = 16;
+  f.framework->issue_s = 0; /* nor is the host a bound */
   for (int i = 0; i < VARIANTS; i++) {
     f.model->specs[f.model->layers[1]].ffn.shared_width = i == NO_SHARED ? 0 : 2048;
     f.plan.overlap.experts = i == BESIDE;

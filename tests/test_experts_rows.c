@@ -123,6 +123,15 @@ START_TEST(host_issues_what_dispatchers_leave)
     layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
     ck_assert_double_eq(named(work.forward, "dispatch")->memory.operations, cases[i].forward);
     ck_assert_double_eq(named(work.backward, "dispatch")->memory.operations, cases[i].backward);
+    ck_assert_double_eq(named(work.forward, "dispatch")->memory.kernels, cases[i].forward); /* a kernel each, */
+    ck_assert_double_eq(named(work.backward, "dispatch")->memory.kernels, cases[i].backward);
+    layer_work_clear(&work);
+    f.framework->compiled_norms = TRUE; /* unless they are joined */
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    ck_assert_double_eq(named(work.forward, "dispatch")->memory.operations, cases[i].forward);
+    ck_assert_double_le(named(work.forward, "dispatch")->memory.kernels, 4);
+    ck_assert_double_le(named(work.backward, "dispatch")->memory.kernels, 2);
+    f.framework->compiled_norms = FALSE;
     layer_work_clear(&work);
     f.plan.ep = 1; /* nothing is dispatched */
     layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);

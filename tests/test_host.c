@@ -173,7 +173,7 @@ START_TEST(exchanges_hide_behind_other_passes)
   Planned f;
 
   setup(&f);
-  f.framework->operation_s = f.framework->issue_s = 0;
+  f.framework->operation_s = f.framework->issue_s = f.cluster->device.kernels.memory_launch_s = 0;
   for (int bytes = 0; bytes < 2; bytes++) {
     f.model->specs[f.model->layers[1]].ffn.width = bytes ? 64 : 65536; /* bound by exchange, by computation */
     f.plan.overlap.exchange = FALSE;

@@ -7,7 +7,7 @@
 
 /* Host operations (op.h) of choosing experts and of the auxiliary loss, and of their backward; and of counting and
  * sorting rows for the exchange, where its kernels do not: counted in Megatron Core 0.17, moe/router.py, moe_utils.py
- * and token_dispatcher.py. */
+ * and token_dispatcher.py. Each is a kernel of the device, unless a compiler or the executor joins them. */
 #define ROUTER_OPERATIONS 23
 #define ROUTER_BACKWARD_OPERATIONS 20
 #define SORT_BACKWARD_OPERATIONS 5
@@ -149,6 +149,7 @@ static void choose_and_sort(Build *b, const Stream *choice, const Stream *sortin
   both.forward_bytes += sorting->forward_bytes;
   both.backward_bytes += sorting->backward_bytes;
   both.forward_kernels += sorting->forward_kernels;
+  both.backward_kernels += sorting->backward_kernels;
   both.forward_operations += sorting->forward_operations;
   both.backward_operations += sorting->backward_operations;
   build_stream(b, &both);
@@ -164,13 +165,18 @@ static void dispatch(Build *b, double rows, double moved)
   int permutes = moved > 0 && b->passes->framework->fused_permutation; /* one of the operations */
   int sorts = sort_operations[b->passes->experts_apart ? b->passes->dispatch : DISPATCH_ALL_TO_ALL];
   int sorts_back = moved > 0 ? SORT_BACKWARD_OPERATIONS : 0;
+  gboolean steps = !b->passes->framework->compiled_norms && !b->passes->framework->executor_memory;
 
-  choose_and_sort(b, &(Stream) { .name = "dispatch", .forward_bytes = 2 * logits - map, .forward_kernels = 3,
-                                 .backward_bytes = 2 * logits - map, .backward_kernels = 2 - permutes,
+  choose_and_sort(b, &(Stream) { .name = "dispatch", .forward_bytes = 2 * logits - map,
+                                 .forward_kernels = steps ? ROUTER_OPERATIONS : 3,
+                                 .backward_bytes = 2 * logits - map,
+                                 .backward_kernels = steps ? ROUTER_BACKWARD_OPERATIONS : 2 - permutes,
                                  .saved = route_saved(b, rows), .forward_operations = ROUTER_OPERATIONS,
                                  .backward_operations = ROUTER_BACKWARD_OPERATIONS },
-                  &(Stream) { .name = "sort choices", .forward_bytes = map, .forward_kernels = 1 - permutes,
-                              .backward_bytes = map, .forward_operations = sorts - permutes,
+                  &(Stream) { .name = "sort choices", .forward_bytes = map,
+                              .forward_kernels = (steps ? sorts : 1) - permutes,
+                              .backward_bytes = map, .backward_kernels = steps ? sorts_back - permutes : 0,
+                              .forward_operations = sorts - permutes,
                               .backward_operations = sorts_back - permutes });
   permute(b, moved);
   b->part = 1u << RECORDED_MOE;
