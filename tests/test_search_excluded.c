@@ -102,12 +102,85 @@ START_TEST(files_say_what_goes_with_states)
     g_autofree char *text = g_strdup_printf("{\"excludes\":{\"%s\":\"why\"}}", cases[i].key);
     g_autoptr(GError) error = NULL;
     g_autoptr(JsonDoc) doc = json_parse(text, strlen(text), "own", &error);
-    g_autoptr(GArray) list = exclusions_read(doc, json_root(doc), &error);
-    ck_assert_int_eq(list == NULL, cases[i].expected != NULL);
-    ck_assert(list || strstr(error->message, cases[i].expected));
+    g_autoptr(GArray) list = NULL;
+    gboolean read = exclusions_read(doc, json_root(doc), &list, &error);
+    ck_assert_int_eq(read, cases[i].expected == NULL);
+    ck_assert(read || strstr(error->message, cases[i].expected));
+  }
+}
+END_TEST
+
+static gboolean change(GArray **list, const char *text, GError **error)
+{
+  g_autoptr(JsonDoc) doc = json_parse(text, strlen(text), "own", error);
+  return exclusions_read(doc, json_root(doc), list, error);
+}
+
+/* Reasons in their order. */
+static char *reasons(const GArray *list)
+{
+  GString *s = g_string_new(NULL);
+
+  for (guint i = 0; i < list->len; i++)
+    g_string_append_printf(s, "%s%s", i ? ", " : "", g_array_index(list, Exclusion, i).reason);
+  return g_string_free(s, FALSE);
+}
+
+/* What a file says is added to what it starts from, in place of the same features in any order, or takes it away. */
+START_TEST(files_change_what_they_start_from)
+{
+  static const struct {
+    const char *text, *expected; /* reasons, or of an error its text */
+    gboolean fails;
+  } steps[] = {
+    { "{\"excludes\":{\"zero_1\":\"a\",\"zero_2 with tensor\":\"b\"}}", "a, b", FALSE },
+    { "{}", "a, b", FALSE },
+    { "{\"excludes_changes\":{\"zero_3\":\"c\"}}", "a, b, c", FALSE },
+    { "{\"excludes_changes\":{\"tensor with zero_2\":\"d\",\"pipeline\":\"e\"}}", "a, d, c, e", FALSE },
+    { "{\"excludes_changes\":{\"zero_1\":null,\"zero_1 with tensor\":\"f\"}}", "d, c, e, f", FALSE },
+    { "{\"excludes\":{\"zero_3\":\"g\"},\"excludes_changes\":{\"zero_1\":\"h\"}}", "g, h", FALSE },
+    { "{\"excludes\":{}}", "", FALSE },
+    { "{\"excludes_changes\":{\"zero_1\":null}}", "zero_1: null: expected a string that says why: nothing", TRUE },
+    { "{\"excludes_changes\":{\"zero_1\":1}}", "zero_1: 1: expected a string that says why", TRUE },
+    { "{\"excludes\":{\"zero_1\":null}}", "zero_1: null: expected a string that says why", TRUE },
+    { "{\"excludes_changes\":[]}", "excludes_changes", TRUE },
+    { "{\"excludes\":7}", "excludes: 7: expected an object", TRUE },
+  };
+  g_autoptr(GArray) list = NULL;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(steps); i++) {
+    g_autoptr(GError) error = NULL;
+    ck_assert_int_eq(change(&list, steps[i].text, &error), !steps[i].fails);
+    g_autofree char *own = error ? NULL : reasons(list);
+    if (error)
+      ck_assert_msg(strstr(error->message, steps[i].expected), "%s", error->message);
+    else
+      ck_assert_str_eq(own, steps[i].expected);
+  }
+}
+END_TEST
+
+/* Megatron-FSDP overlaps an exchange of tokens since Megatron-Core 0.18. */
+START_TEST(fsdp_overlaps_no_exchange_before)
+{
+  static const struct {
+    const char *framework;
+    gboolean excluded;
+  } cases[] = { { "nemo-2025-09", TRUE }, { "nemo-2026-04", TRUE }, { "nemo-2026-06", FALSE }, { "nemo-2026-08", FALSE },
+                { "megatron-core-2026", FALSE }, { "megatron-core-dev-2026", FALSE } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Framework) framework = fixture_framework(cases[i].framework);
+    gboolean excluded = FALSE;
+    for (guint k = 0; k < framework->excludes->len; k++)
+      excluded |= g_array_index(framework->excludes, Exclusion, k).features ==
+                  (G_GUINT64_CONSTANT(1) << FEATURE_EXCHANGE_OVERLAP | G_GUINT64_CONSTANT(1) << FEATURE_ZERO_2_OR_3);
+    ck_assert_int_eq(excluded, cases[i].excluded);
+    ck_assert_int_gt(framework->excludes->len, 10); /* those of Megatron-Core beside */
   }
 }
 END_TEST
 
 TEST_LOOPS("search excluded", { passes_are_excluded_with_states, 6, TRUE }, { passes_are_asked_for_with_states, 1 },
-           { files_say_what_goes_with_states, 1 })
+           { files_say_what_goes_with_states, 1 }, { files_change_what_they_start_from, 1 },
+           { fsdp_overlaps_no_exchange_before, 1 })

@@ -26,7 +26,7 @@ static int change(cJSON *item, int n)
     return n - 1;
   if (cJSON_IsNumber(item)) {
     cJSON_SetNumberValue(item, item->valuedouble == 0 ? 1 : item->valuedouble == 1 ? 2 : item->valuedouble * 0.96875);
-  } else if (cJSON_IsBool(item)) {
+  } else if (cJSON_IsBool(item) || cJSON_IsNull(item)) {
     item->type = cJSON_IsTrue(item) ? cJSON_False : cJSON_True;
   } else if (cJSON_IsString(item)) {
     g_autofree char *other = g_strconcat(item->valuestring, "x", NULL);

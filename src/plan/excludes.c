@@ -27,7 +27,7 @@ static gboolean read_feature(const JsonDoc *doc, const cJSON *entry, const char 
   return TRUE;
 }
 
-static gboolean read_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *list, GError **error)
+static gboolean read_exclusion(const JsonDoc *doc, const cJSON *entry, Exclusion *out, GError **error)
 {
   g_auto(GStrv) names = g_strsplit(entry->string, " with ", -1);
   Exclusion e = { 0 };
@@ -35,14 +35,11 @@ static gboolean read_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *l
   for (int i = 0; names[i]; i++)
     if (!read_feature(doc, entry, names[i], &e, error))
       return FALSE;
-  if (!cJSON_IsString(entry) || list->len == EXCLUSIONS_MAX)
-    return json_error(doc, entry, error, "a string that says why, of at most %d", EXCLUSIONS_MAX);
   e.beside_states = e.reads == PLAN_STATES ? features_of(e.features, PLAN_PASSES) : 0;
   if (e.beside_states & ~BESIDE_STATES)
     return json_error(doc, entry, error, "no feature of passes beside one of states, but exchange_overlap and "
                       "recorded_layers");
-  g_array_append_val(list, e);
-  g_array_index(list, Exclusion, list->len - 1).reason = g_strdup(entry->valuestring);
+  *out = e;
   return TRUE;
 }
 
@@ -51,18 +48,70 @@ static void clear_exclusion(gpointer exclusion)
   g_free(((Exclusion *)exclusion)->reason);
 }
 
-GArray *exclusions_read(const JsonDoc *doc, const cJSON *framework, GError **error)
+static GArray *new_list(void)
 {
-  const cJSON *object = json_get_object(doc, framework, "excludes", FALSE, error), *entry;
-
-  if (!object)
-    return NULL;
   GArray *list = g_array_new(FALSE, FALSE, sizeof(Exclusion));
+
   g_array_set_clear_func(list, clear_exclusion);
-  cJSON_ArrayForEach(entry, object)
-    if (!read_exclusion(doc, entry, list, error)) {
-      g_array_unref(list);
-      return NULL;
-    }
   return list;
+}
+
+/* The place of the same features, in whatever order, or behind all. */
+static guint find_exclusion(const GArray *list, guint64 features)
+{
+  guint at = 0;
+
+  while (at < list->len && g_array_index(list, Exclusion, at).features != features)
+    at++;
+  return at;
+}
+
+static gboolean add_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *list, GError **error)
+{
+  Exclusion e;
+
+  if (!read_exclusion(doc, entry, &e, error))
+    return FALSE;
+  guint at = find_exclusion(list, e.features);
+  if (!cJSON_IsString(entry) || (at == list->len && at == EXCLUSIONS_MAX))
+    return json_error(doc, entry, error, "a string that says why, of at most %d", EXCLUSIONS_MAX);
+  e.reason = g_strdup(entry->valuestring);
+  if (at < list->len)
+    g_array_remove_index(list, at);
+  g_array_insert_val(list, at, e);
+  return TRUE;
+}
+
+static gboolean take_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *list, GError **error)
+{
+  Exclusion e;
+
+  if (!read_exclusion(doc, entry, &e, error))
+    return FALSE;
+  guint at = find_exclusion(list, e.features);
+  if (at == list->len)
+    return json_error(doc, entry, error, "a string that says why: nothing that is excluded by now is to be taken away");
+  g_array_remove_index(list, at);
+  return TRUE;
+}
+
+gboolean exclusions_read(const JsonDoc *doc, const cJSON *framework, GArray **list, GError **error)
+{
+  const cJSON *own = json_get(framework, "excludes"), *changes = json_get(framework, "excludes_changes"), *entry;
+
+  if (own && !json_get_object(doc, framework, "excludes", TRUE, error))
+    return FALSE;
+  if (changes && !json_get_object(doc, framework, "excludes_changes", TRUE, error))
+    return FALSE;
+  if (own)
+    g_clear_pointer(list, g_array_unref);
+  if ((own || changes) && !*list)
+    *list = new_list();
+  cJSON_ArrayForEach(entry, own)
+    if (!add_exclusion(doc, entry, *list, error))
+      return FALSE;
+  cJSON_ArrayForEach(entry, changes)
+    if (!(cJSON_IsNull(entry) ? take_exclusion : add_exclusion)(doc, entry, *list, error))
+      return FALSE;
+  return TRUE;
 }

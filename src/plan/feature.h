@@ -4,7 +4,8 @@
  * A framework's file has an object `excludes`: each key names features of a plan joined by " with ", and its text says
  * why the software has no plan with all of them: "zero_1", "context with tensor". Such plans are legal and can be
  * simulated; the planner proposes them only where each of the features was fixed, and an exporter that writes for the
- * framework changes the first feature named, and says so.
+ * framework changes the first feature named, and says so. A file that starts from another one replaces its `excludes`;
+ * with `excludes_changes`, of the same form, it adds to them, gives one another text, or with null takes one away.
  *
  * To add a feature: a name here, and a row in the table of feature.c.
  */
@@ -40,7 +41,9 @@ typedef struct {
 
 #define EXCLUSIONS_MAX 64
 
-/* The object `excludes` of a framework's file, an array of Exclusion; NULL if there is none or on error. */
-GArray *exclusions_read(const JsonDoc *doc, const cJSON *framework, GError **error);
+/* Replaces a list, an array of Exclusion that it owns or NULL, by the object `excludes` of a framework's file, and changes
+ * it by `excludes_changes`; what the file has neither of stays. TDP_ERROR_INPUT; what is in the list then is the caller's
+ * to free. */
+gboolean exclusions_read(const JsonDoc *doc, const cJSON *framework, GArray **list, GError **error);
 
 #endif

@@ -70,6 +70,7 @@ static const JsonField fields[] = {
   { "encoder_one_stage", JSON_BOOL, FIELD(encoder_one_stage) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "excludes", JSON_ANY },
+  { "excludes_changes", JSON_ANY },
   { "fp8_library", JSON_ENUM, FIELD(fp8_library), .names = fp8_library_names },
   { "moe_grouped_kernels", JSON_BOOL, FIELD(grouped_kernels) },
   { "moe_routes_apart", JSON_BOOL, FIELD(routes_apart) },
@@ -194,7 +195,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "plain_norms", "triangular_softmax", "table_gradients", "qkv_bias_apart",
                                              "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
                                              "scaled_rope_apart", "encoder_one_stage", "moe_weighs_wide",
-                                             "moe_sorts_by_index",
+                                             "moe_sorts_by_index", "excludes_changes",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file
@@ -393,16 +394,6 @@ static gboolean read_choices(const JsonDoc *doc, guint *out, GError **error)
   return TRUE;
 }
 
-/* Replaces those of the framework that this one is like. */
-static gboolean read_excludes(const JsonDoc *doc, Framework *out, GError **error)
-{
-  if (!json_get(json_root(doc), "excludes"))
-    return TRUE;
-  g_clear_pointer(&out->excludes, g_array_unref);
-  out->excludes = exclusions_read(doc, json_root(doc), error);
-  return out->excludes != NULL;
-}
-
 static void reverse(char **names)
 {
   for (guint i = 0, j = g_strv_length(names); i + 1 < j; i++) {
@@ -448,7 +439,7 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_name_lists(doc, &parsed->framework, error) && check_flex_node(doc, &parsed->framework, error) &&
          read_choices(doc, &parsed->framework.choices, error) &&
-         read_excludes(doc, &parsed->framework, error) && read_modules(doc, &parsed->framework, error) &&
+         exclusions_read(doc, json_root(doc), &parsed->framework.excludes, error) && read_modules(doc, &parsed->framework, error) &&
          check_keys(doc, parsed->like == NULL, error);
 }
 
