@@ -126,17 +126,37 @@ static void choose_formats(Optimizer *o, int choice)
   o->remainders = state_formats[choice].remainders;
 }
 
-/* Weights are gathered in 8 bits wherever they can be, which never takes longer or more than 16. Returns whether the
- * state is of what is fixed. */
-static gboolean choose_gather(const Asked *w, const Plan *plan, StateChoice *state)
+/* But for how weights are gathered. */
+static Plan plan_with(const Plan *plan, const StateChoice *state)
 {
-  int fixed = w->options->fixed.value[KEY_PARAM_GATHER];
   Plan with = *plan;
 
   with.param_gather = GATHER_USUAL;
   with.zero = state->zero;
   with.offload = offloads[state->offload];
   choose_formats(&with.optimizer, state->formats);
+  return with;
+}
+
+/* Whether a state is that of stage 0 under another name: on one rank ZeRO-2 says that gradients leave as they are made,
+ * which they do not everywhere. A stage that is fixed is kept. */
+static gboolean is_named_twice(const Asked *w, const Plan *plan, const StateChoice *state)
+{
+  const Plan with = plan_with(plan, state);
+
+  if (plan_has_replicas(plan) || state->zero != 2 || w->options->fixed.value[KEY_ZERO] == 2)
+    return FALSE;
+  const Layout layout = layout_of(&with);
+  return !layout.states[0].drops_gradients;
+}
+
+/* Weights are gathered in 8 bits wherever they can be, which never takes longer or more than 16. Returns whether the
+ * state is of what is fixed. */
+static gboolean choose_gather(const Asked *w, const Plan *plan, StateChoice *state)
+{
+  int fixed = w->options->fixed.value[KEY_PARAM_GATHER];
+  const Plan with = plan_with(plan, state);
+
   gboolean can = plan_can_gather_narrow(&with), narrow = can && fixed != 0;
   if (narrow != plan_gathers_narrow(&with))
     state->gather = narrow ? GATHER_NARROW : GATHER_WIDE;
@@ -163,7 +183,7 @@ int space_states(const SearchOptions *options, const Model *model, const Cluster
       states[n_states++] = (StateChoice) { zero, MAX(f->value[KEY_OFFLOAD], 0), groups[0], secondary, formats, 0 };
   }
   for (int i = 0; i < n_states; i++)
-    if (choose_gather(w, plan, &states[i]))
+    if (!is_named_twice(w, plan, &states[i]) && choose_gather(w, plan, &states[i]))
       states[n_kept++] = states[i];
   return n_kept;
 }
