@@ -4,6 +4,7 @@
 #include "ask/knobs.h"
 #include "ask/question.h"
 #include "base/units.h"
+#include "cost/price.h"
 #include "search/rounds.h"
 #include "search_instance.h"
 
@@ -430,6 +431,58 @@ START_TEST(floors_leave_the_answer)
 }
 END_TEST
 
+static const Knob *knob_named(const char *title)
+{
+  const Knob *knob = knobs;
+
+  while (!g_str_equal(knob->title, title))
+    ck_assert_ptr_nonnull((++knob)->title);
+  return knob;
+}
+
+/* Collectives between nodes slow kernels by the share of a node's links that they take: slower ones less, by no more than
+ * bounds are said to fall. */
+START_TEST(slower_transfers_slow_kernels_less)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 16);
+  const GroupShape group = group_shape(cluster, 16, 1);
+  const Knob *knob = knob_named("bandwidth");
+  int tier = cluster->network_tier;
+
+  cluster->tiers[0].link.compute_slowdown = 1.8;
+  double before = overlap_slowdown(cluster, &group), faster = knob_floor_scale(cluster, knob, tier, 2);
+  ck_assert_double_gt(before, 1);
+  ck_assert_double_eq(faster, 0.5);
+  for (double factor = 0.9; factor > 0.1; factor -= 0.2) {
+    Cluster slower = *cluster;
+    knob->scale(&slower, tier, factor);
+    double share = overlap_slowdown(&slower, &group) / before;
+    ck_assert_double_lt(share, 1);
+    ck_assert_double_ge(share, knob_floor_scale(cluster, knob, tier, factor));
+    ck_assert_double_eq(knob_floor_scale(cluster, knob, 0, factor), 1); /* within nodes the share stays */
+  }
+}
+END_TEST
+
+/* Of single products and of those of several experts at once. */
+START_TEST(launches_are_all_scaled)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  Kernels before = cluster->device.kernels;
+  const Kernels *k = &cluster->device.kernels;
+
+  for (int t = 0; t < DTYPE_COUNT; t++)
+    cluster->device.kernels.grouped[t].launch_s = before.grouped[t].launch_s = 3e-6;
+  knob_named("kernel launch time")->scale(cluster, 0, 2);
+  for (int t = 0; t < DTYPE_COUNT; t++) {
+    ck_assert_double_eq(k->matmul[t].launch_s, 2 * before.matmul[t].launch_s);
+    ck_assert_double_eq(k->grouped[t].launch_s, 2 * before.grouped[t].launch_s);
+  }
+  ck_assert_double_eq(k->memory_launch_s, 2 * before.memory_launch_s);
+  ck_assert_double_eq(k->attention_launch_s, 2 * before.attention_launch_s);
+}
+END_TEST
+
 /* A plan that was simulated before comes to what was said of it, and to no other. */
 START_TEST(simulated_once)
 {
@@ -461,7 +514,8 @@ START_TEST(simulated_once)
 }
 END_TEST
 
-TEST_LOOPS("questions", { simulated_once, 1 }, { floors_leave_the_answer, 6, TRUE }, { fits_where_a_search_finds, 4, TRUE },
+TEST_LOOPS("questions", { simulated_once, 1 }, { slower_transfers_slow_kernels_less, 1 }, { launches_are_all_scaled, 1 },
+           { floors_leave_the_answer, 6, TRUE }, { fits_where_a_search_finds, 4, TRUE },
            { brief_is_the_same, 4, TRUE }, { contexts_are_the_longest, 6, TRUE },
            { depths_are_the_largest, 1 },
            { sensitivities_are_those_of_fresh_searches, 4, TRUE }, { more_memory_lets_others_in, 2 },

@@ -21,8 +21,10 @@ static void scale_memory(Cluster *c, int tier, double f)
 static void scale_launches(Cluster *c, int tier, double f)
 {
   (void)tier;
-  for (int t = 0; t < DTYPE_COUNT; t++)
+  for (int t = 0; t < DTYPE_COUNT; t++) {
     c->device.kernels.matmul[t].launch_s *= f;
+    c->device.kernels.grouped[t].launch_s *= f;
+  }
   c->device.kernels.memory_launch_s *= f;
   c->device.kernels.attention_launch_s *= f;
 }
