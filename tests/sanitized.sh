@@ -14,7 +14,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
 for cmd in tests/golden/*.cmd; do
-  case $(basename "$cmd" .cmd) in
+  name=${cmd##*/}
+  case ${name%.cmd} in
   bad-*) list=refusals ;;
   run-*) if [ -x "$sanitized/tdp-run" ]; then list=short; else continue; fi ;;
   plan-rules | plan-margin | plan-refine-order | plan-why-not-faster | plan-layerwise | plan-ties-dispatchers) list=longest ;;
