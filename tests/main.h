@@ -15,6 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#include <stdio.h>
+#include <unistd.h>
+#endif
+
 /* A test that runs `times` times with _i counting from 0; 0 means once. What `drawn` cases differ in is numbers, not the
  * code that they run: every test_stride()-th of them is enough. */
 typedef struct {
@@ -23,11 +29,26 @@ typedef struct {
   gboolean drawn;
 } TestLoop;
 
+#ifdef __SANITIZE_ADDRESS__
+/* Looks for leaks, as at each exit, and then ends at once: each test is a process, and to lift the guards of all globals at
+ * its end takes longer than many a test. */
+static inline void test_end(int status, void *data)
+{
+  (void)data;
+  fflush(NULL);
+  __lsan_do_leak_check();
+  _exit(status);
+}
+#endif
+
 static inline int test_main(const char *name, const TestLoop *tests, gsize n)
 {
   Suite *suite = suite_create(name);
   TCase *tcase = tcase_create(name);
   tcase_set_timeout(tcase, 120);
+#ifdef __SANITIZE_ADDRESS__
+  on_exit(test_end, NULL);
+#endif
   for (gsize i = 0; i < n; i++)
     for (int k = 0; k < MAX(tests[i].times, 1); k += tests[i].drawn ? test_stride() : 1)
       tcase_add_loop_test(tcase, tests[i].test, k, k + 1);
