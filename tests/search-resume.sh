@@ -6,7 +6,7 @@ export PATH=${BUILD:-build}:$PATH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 state=$work/state
-command=(tdp-plan --model gpt3 --cluster dgx --gpus 64 --global-batch 64 --top 40 --threads 1 --json --state "$state")
+command=(tdp-plan --model gpt3 --cluster dgx --gpus 64 --global-batch 64 --fix tp=8 --top 40 --threads 1 --json --state "$state")
 plan() { "${command[@]}" 2>"$work/err"; }
 
 begin=$(date +%s%N)
