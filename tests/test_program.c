@@ -54,14 +54,14 @@ typedef struct {
 
 /* ZeRO (arXiv 1910.02054) with 2-byte gradients: 16, 4 + 12/d, 2 + 14/d, 16/d;
  * Megatron with fp32 gradients: 18, 6 + 12/d, in fp16 16; fp32: 16; nanotron
- * with the 16-bit gradients of a backward beside. */
+ * too, whose 16-bit gradients go with their backward. */
 static const States states[] = {
   { 0, DTYPE_FP16, "deepspeed", 2, 2, 12 },
   { 1, DTYPE_FP16, "deepspeed", 2, 2, 12.0 / 8 },
   { 2, DTYPE_FP16, "deepspeed", 2, 2.0 / 8, 12.0 / 8 },
   { 3, DTYPE_FP16, "deepspeed", 2.0 / 8, 2.0 / 8, 12.0 / 8 },
   { 0, DTYPE_FP16, "megatron-core", 2, 2, 12 },
-  { 1, DTYPE_BF16, "nanotron-2025", 2, 4 + 2, 12.0 / 8 },
+  { 1, DTYPE_BF16, "nanotron-2025", 2, 4, 12.0 / 8 },
   { 0, DTYPE_BF16, "megatron-core", 2, 4, 12 },
   { 1, DTYPE_BF16, "megatron-core", 2, 4, 12.0 / 8 },
   { 0, DTYPE_FP32, "deepspeed", 4, 4, 8 },

@@ -196,6 +196,70 @@ START_TEST(copies_find_blocks)
 }
 END_TEST
 
+/* nanotron: 16-bit gradients of a whole backward grow while activations go, and are gone behind it. So they count only
+ * where they are more than what the micro-batch kept: with full recomputation. DeepSpeed's stay, and count always. */
+START_TEST(dropped_copies_come_last)
+{
+  Planned f;
+
+  planned_init(&f, fixture_model(4, 1024, 16, 512, 1000), fixture_cluster("dgx", 1), "nanotron-2025");
+  planned_divide(&f, 1, 1, 1);
+  f.plan.precision = DTYPE_BF16;
+  f.plan.zero = 0;
+  for (int all = 0; all < 2; all++) {
+    double most[3]; /* none, dropped, kept */
+    f.plan.recompute = all ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    f.plan.micro_batch = f.plan.global_batch = all ? 1 : 4;
+    for (int i = 0; i < 3; i++) {
+      f.framework->bf16_gradient_copy_bytes = i > 0 ? 2 : 0;
+      f.framework->bf16_gradient_copy_dropped = i < 2;
+      Metrics m = planned_run(&f);
+      most[i] = m.peak_memory_bytes;
+    }
+    double copies = 2 * stated_params(&f);
+    ck_assert_double_eq_tol(most[2] - most[0], copies, 1);
+    ck_assert_double_le(most[1], most[2]);
+    ck_assert_int_eq(most[1] > most[0], all);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* A rank of two gathers 2 bytes a parameter beside the weights: its part, a list of both parts, all in one. The driver
+ * gives the last, and the others where a part is no smaller than the blocks of passes; without ZeRO nothing is gathered. */
+START_TEST(updated_weights_are_copied)
+{
+  Planned f;
+
+  planned_init(&f, fixture_model(8, 1024, 16, 1024, 1000), fixture_cluster("dgx", 4), "nanotron-2025");
+  f.plan.precision = DTYPE_BF16;
+  f.plan.global_batch = 8;
+  f.plan.zero = 1;
+  for (int d = 2; d <= 4; d *= 2) {
+    planned_divide(&f, 1, 1, d);
+    double params = stated_params(&f), step = taken(&f, 0), gathered = 0;
+    double head = price_of_layer(f.prices, f.model, 0, f.model->n_layers - 1)->saved_bytes;
+    for (guint i = 0; i < f.program->segments->len; i++) {
+      const Segment *s = &g_array_index(f.program->segments, Segment, i);
+      gathered = s->kind == TASK_GATHER ? MAX(gathered, s->alloc_bytes) : gathered;
+      ck_assert(s->kind != TASK_GATHER || s->alloc_bytes == s->free_bytes);
+    }
+    ck_assert_double_eq_tol(gathered, (4 + 2.0 / d) * params, 1);
+    ck_assert_double_eq_tol(step, (4 + 2.0 / d) * params - head, 1);
+  }
+  const StateLayout *s = STATES(&f.plan);
+  ck_assert_double_eq(op_updated_taken(s, 4e9, 1e9, 0), 4e9);
+  ck_assert_double_eq(op_updated_taken(s, 4e9, 0.9e9, 0), 9e9);
+  ck_assert_double_eq(op_updated_taken(s, 4e9, 0.9e9, 1e10), 0);
+  f.plan.zero = 0;
+  ck_assert_double_eq(taken(&f, 0), 0);
+  f.framework->updated_lists = FALSE;
+  ck_assert_double_eq(op_updated_copies(STATES(&f.plan), 4e9), 0);
+  ck_assert_double_eq(op_updated_taken(STATES(&f.plan), 4e9, 0, 0), 0);
+  planned_clear(&f);
+}
+END_TEST
+
 static double fullest(Planned *f, int rank)
 {
   double most = 0;
@@ -275,5 +339,6 @@ START_TEST(tables_stand_alone)
 END_TEST
 
 TEST_LOOPS("step_copies", { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 },
-           { pieces_find_room }, { copies_find_blocks }, { tables_have_gradients, 2 },
+           { pieces_find_room }, { copies_find_blocks }, { dropped_copies_come_last }, { updated_weights_are_copied },
+           { tables_have_gradients, 2 },
            { tables_stand_alone, G_N_ELEMENTS(tables) })

@@ -473,6 +473,7 @@ void build_stream(Build *b, const Stream *s)
   backward.memory.operations = s->backward_operations;
   forward.memory.kernel = backward.memory.kernel = s->kernel;
   forward.saved_bytes = s->saved;
+  forward.block_bytes = s->block;
   add_forward(b, forward);
   if (s->backward_bytes > 0)
     add_backward(b, backward);

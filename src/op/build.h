@@ -114,6 +114,7 @@ typedef struct {
   double forward_kernels, backward_kernels;
   double forward_operations, backward_operations; /* of the host; 0 = kernels */
   double saved;
+  double block; /* Op's */
   gboolean weights; /* the backward is a weight gradient */
   const char *kernel; /* Op's */
 } Stream;

@@ -175,13 +175,16 @@ static double bytes_without_modules(const LayerWork *work, const PassLayout *pas
 
 static double largest_kept(const LayerWork *work, const PassLayout *passes)
 {
-  gboolean copied = passes->framework->step_gradients == STEP_COPIED && passes->gradient_bytes < dtype_bytes[DTYPE_FP32];
+  const Framework *f = passes->framework;
+  gboolean narrow = passes->gradient_bytes < dtype_bytes[DTYPE_FP32];
+  gboolean asked = f->updated_lists || (f->step_gradients == STEP_COPIED && narrow);
   guint dropped = work->recompute == RECOMPUTE_NONE ? 0 : recompute_modules(&passes->recompute.scope);
   double most = 0;
 
-  for (guint i = 0; i < work->forward->len && copied; i++) {
+  for (guint i = 0; i < work->forward->len && asked; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    most = op->dropped & dropped ? most : MAX(most, op->saved_bytes);
+    double largest = op->block_bytes > 0 ? op->block_bytes : op->saved_bytes;
+    most = op->dropped & dropped ? most : MAX(most, largest);
   }
   return MIN(most, work->saved_bytes);
 }

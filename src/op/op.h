@@ -75,7 +75,8 @@ typedef struct {
   };
   double spare;       /* share of its rows beyond what the busiest rank's experts would have of an even share, or unpadded */
   double flops;       /* of matrix units */
-  double saved_bytes; /* kept from this forward op for the backward pass */
+  double saved_bytes; /* kept from this forward op for the backward pass, */
+  double block_bytes; /* of this the largest tensor, where it is several; else 0 */
 } Op;
 
 /* What files call the kernel of an op that memory bounds. */
@@ -199,6 +200,11 @@ double op_gradient_traffic(const StateLayout *states);
  * are added to the accumulated ones. */
 double op_gradient_copy_bytes(const StateLayout *states);
 
+/* Of these, what is gone once they are added, before the next forward (`bf16_gradient_copy_dropped`): it is no part of
+ * op_states, but of what a backward holds when it ends. DeepSpeed's BF16_Optimizer drops them as the next backward
+ * begins (clear_lp_grads), so forwards have them beside them. */
+double op_dropped_copy_bytes(const StateLayout *states);
+
 /* Bytes that a device keeps for a parameter of its layers, as ZeRO divides
  * them and offloading takes them away; and their sum. Tensors below the plan's
  * persistence threshold keep whole weights instead. A weight of products in 8 or 4 bits holds op_narrow_states more:
@@ -263,6 +269,17 @@ double op_step_copies(const StateLayout states[2], const double params[2]);
  * are pieces of buckets and find room; so it may be of the experts, or of all but these.
  */
 double op_step_taken(const StateLayout states[2], const double params[2], double left);
+
+/*
+ * What stands beside updated weights of so many bytes while ranks gather them (`updated_lists`), where the optimizer is
+ * divided: the rank's part as one flat tensor, a flat tensor of each rank's part, which torch.distributed.all_gather
+ * takes as a list, and one of all ranks' parts, into which PyTorch gathers (ProcessGroupNCCL.cpp, newLikeFlat). And what
+ * of it the driver must give beside all that passes hold: the one of all ranks' parts is no block of a pass; the others
+ * find room where a part is at most `block`, the largest tensor that forwards keep. `left` bytes of larger blocks hold
+ * the rest.
+ */
+double op_updated_copies(const StateLayout *states, double bytes);
+double op_updated_taken(const StateLayout *states, double bytes, double block, double left);
 
 /* Rows of the embedding after padding, whole model (Megatron pads to a multiple
  * of vocab_multiple x tp). */

@@ -124,7 +124,8 @@ static double kept_weight(const StateLayout *s, double bytes)
 
 static double kept_gradients(const StateLayout *s)
 {
-  double bytes = s->gradient_bytes + op_gradient_copy_bytes(s);
+  double copy = s->framework->bf16_gradient_copy_dropped ? 0 : op_gradient_copy_bytes(s);
+  double bytes = s->gradient_bytes + copy;
 
   return s->sums_each && s->stores_gradients ? 0 : bytes / s->gradient_parts;
 }
@@ -135,6 +136,11 @@ static double kept_states(const StateLayout *s)
   double bytes = optimizer_param_bytes(&s->optimizer, s->formats.precision) - sole_main_bytes(s);
 
   return s->offload.optimizer ? 0 : bytes / s->optimizer_parts;
+}
+
+double op_dropped_copy_bytes(const StateLayout *s)
+{
+  return s->framework->bf16_gradient_copy_dropped ? op_gradient_copy_bytes(s) : 0;
 }
 
 StateBytes op_states(const StateLayout *s)
@@ -288,4 +294,18 @@ double op_step_taken(const StateLayout states[2], const double params[2], double
   for (int experts = 0; experts < 2; experts++)
     whole[experts] = states[experts].optimizer_parts > 1 ? 0 : params[experts];
   return MAX(0, op_step_copies(states, whole) - left);
+}
+
+double op_updated_copies(const StateLayout *s, double bytes)
+{
+  return s->framework->updated_lists ? (2 + 1.0 / s->optimizer_parts) * bytes : 0;
+}
+
+double op_updated_taken(const StateLayout *s, double bytes, double block, double left)
+{
+  double part = bytes / s->optimizer_parts;
+
+  if (!s->framework->updated_lists || bytes == 0)
+    return 0;
+  return MAX(0, bytes + (part > block ? bytes + part : 0) - left);
 }

@@ -142,11 +142,13 @@ static const JsonField fields[] = {
   { "reduce_bytes", JSON_INT, FIELD(reduce_bytes), FALSE, 1, 8 },
   { "bf16_gradient_bytes", JSON_INT, FIELD(bf16_gradient_bytes), FALSE, 0, 8 },
   { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
+  { "bf16_gradient_copy_dropped", JSON_BOOL, FIELD(bf16_gradient_copy_dropped) },
   { "shards_main_params", JSON_BOOL, FIELD(shards_main_params) },
   { "bf16_reduced_copy", JSON_BOOL, FIELD(bf16_reduced_copy) },
   { "step_gradients", JSON_ENUM, G_STRUCT_OFFSET(Parsed, step), .names = step_gradient_names },
   { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
   { "step_bytes", JSON_REAL, FIELD(step_bytes), FALSE, 0, 100 },
+  { "updated_lists", JSON_BOOL, FIELD(updated_lists) },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
   { "bucket_mparams", JSON_REAL, FIELD(bucket_params), FALSE, 0.001, 1e6, 1e6 },
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
@@ -195,7 +197,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "plain_norms", "triangular_softmax", "table_gradients", "qkv_bias_apart",
                                              "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
                                              "scaled_rope_apart", "encoder_one_stage", "moe_weighs_wide",
-                                             "moe_sorts_by_index", "excludes_changes",
+                                             "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
+                                             "updated_lists",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

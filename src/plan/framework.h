@@ -203,12 +203,14 @@ typedef struct {
   int gradient_bytes;         /* of an accumulated gradient */
   int reduce_bytes;           /* of a gradient on the wire */
   int bf16_gradient_bytes;    /* of either, at least, where weights are bf16 */
-  int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones */
+  int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones, */
+  gboolean bf16_gradient_copy_dropped; /* which go once they are added to these, not with the next backward */
   gboolean shards_main_params; /* ZeRO-3 divides the main weights alone, which are cast as they are gathered */
   gboolean bf16_reduced_copy; /* where weights are bf16: all gradients are cast to bf16 at once to be reduced */
   StepGradients step_gradients; /* there for the step alone: op_step_copies */
   gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */
   double step_bytes;          /* for a parameter of the partition: temporaries that the allocator keeps of a step */
+  gboolean updated_lists;     /* updated weights are gathered into a list of flat tensors (op_updated_copies) */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */

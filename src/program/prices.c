@@ -380,13 +380,25 @@ static const LayerPrice *price_in(const ProgramBuild *b, int node_type, int laye
   return is_backward(pass) ? stored_of(b, node_type, layer) : price_of(b, node_type, layer);
 }
 
+/* Gradients that a layer's pass leaves at its end: those that are added to the accumulated ones then, or a table's. */
+static double last_gradients(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
+{
+  const LayerPrice *price = price_in(b, b->sites[chunk->rank].type, layer, pass);
+  double copies = 0;
+
+  for (int experts = 0; experts < 2; experts++)
+    copies += op_dropped_copy_bytes(states_of(b, b->strategy[layer], experts)) *
+              (experts ? price->expert_params : price->params);
+  return copies > 0 ? copies : price->table_bytes;
+}
+
 /* A table's gradient is the last of a pass, which by then has given back what was kept for it. */
-static void add_table_gradient(const ProgramBuild *b, const Chunk *chunk, Segment *s)
+static void add_last_gradients(const ProgramBuild *b, const Chunk *chunk, Segment *s)
 {
   double bytes = 0;
 
   for (int i = s->first_layer; i < s->first_layer + s->n_layers && makes_weight_gradient(s->pass); i++)
-    bytes += price_in(b, b->sites[chunk->rank].type, i, s->pass)->table_bytes;
+    bytes += last_gradients(b, chunk, i, s->pass);
   if (bytes + s->activation_bytes <= s->alloc_bytes - s->absent_bytes || bytes == 0)
     return;
   s->alloc_bytes = MAX(0, bytes + s->activation_bytes);
@@ -430,7 +442,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.activation_bytes += received_bytes(b, chunk, piece, pass);
   add_scratch(b, chunk, &s);
-  add_table_gradient(b, chunk, &s);
+  add_last_gradients(b, chunk, &s);
   s.compute_s = MIN(s.compute_s, s.seconds);
   amax_meet(b, chunk, piece, &s, s.slack_s);
   s.free_bytes = s.alloc_bytes;
@@ -538,6 +550,18 @@ static gboolean shares_groups(const ProgramBuild *b, int strategy)
   return FALSE;
 }
 
+static double updated_taken(const ProgramBuild *b, int strategy, const RankWeights *w)
+{
+  double bytes = 0;
+
+  for (int experts = 0; experts < 2; experts++) {
+    const StateLayout *s = states_of(b, strategy, experts);
+    double updated = s->gathers_at_end ? op_gathered_bytes(s, w->params[experts], w->narrow[experts]) : 0;
+    bytes += op_updated_taken(s, updated, w->block_bytes, experts ? 0 : w->left_bytes);
+  }
+  return bytes;
+}
+
 static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramRow *row)
 {
   RankWeights w = rank_weights(b, rank, strategy);
@@ -551,6 +575,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
   row->static_bytes[PART_BUFFERS] += w.placeholder_bytes;
   row->cached_bytes += op_step_bytes(states, w.params[0] + w.params[1], w.largest);
   row->taken_bytes += op_step_taken(b->strategies[strategy].states, w.apart, w.left_bytes);
+  row->taken_bytes += updated_taken(b, strategy, &w);
   if (strategy > 0 && w.params[0] > 0 && !shares_groups(b, strategy))
     row->static_bytes[PART_OVERHEAD] += op_layer_groups(&b->strategies[strategy]) * states->framework->group_bytes;
 }

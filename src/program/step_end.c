@@ -114,8 +114,9 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
 }
 
 /* Bytes of a kind of weights, gathered by the ranks that ZeRO divides a strategy's states over, by so many collectives
- * one after the other. */
-static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, double times, int after)
+ * one after the other, beside which so many bytes are held. */
+static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, double times, double held,
+                      int after)
 {
   const Site *site = site_of(b, strategy, row);
   Segment gather = comm_segment(states_of(b, strategy, experts), site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER,
@@ -123,6 +124,7 @@ static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, 
 
   segment_repeat(&gather, times);
   gather.experts = experts;
+  gather.alloc_bytes = gather.free_bytes = held;
   int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
   program_add_edge(b, task, after);
   return task;
@@ -137,7 +139,7 @@ static int add_momentum(ProgramBuild *b, int row, const RankWeights *weights, in
       const StateLayout *states = states_of(b, i, experts);
       double bytes = optimizer_gather_bytes(work, states, b->shape.micro);
       if (bytes > 0)
-        after = add_gather(b, row, i, experts, bytes, optimizer_gathers(work, states, b->shape.micro), after);
+        after = add_gather(b, row, i, experts, bytes, optimizer_gathers(work, states, b->shape.micro), 0, after);
     }
   return after;
 }
@@ -150,7 +152,7 @@ static void add_updated(ProgramBuild *b, int row, const RankWeights *weights, in
       const StateLayout *states = states_of(b, i, experts);
       double bytes = op_gathered_bytes(states, weights[i].params[experts], weights[i].narrow[experts]);
       if (states->gathers_at_end && bytes > 0)
-        add_gather(b, row, i, experts, bytes, 1, optimizer);
+        add_gather(b, row, i, experts, bytes, 1, op_updated_copies(states, bytes), optimizer);
     }
 }
 
