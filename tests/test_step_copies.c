@@ -338,7 +338,29 @@ START_TEST(tables_stand_alone)
 }
 END_TEST
 
+/* torchtitan of 2024: the table of tokens stays gathered, 2 bytes a weight; not where ZeRO gathers nothing. */
+START_TEST(root_group_stays)
+{
+  Planned f;
+  double held[2][2]; /* of ZeRO-2 and 3, without and with the group */
+
+  planned_init(&f, fixture_llama(8, 1024, 16, 4, 512, 1024), fixture_cluster("dgx", 2), "torchtitan-2024-compile");
+  planned_divide(&f, 1, 1, 2);
+  f.plan.global_batch = 2;
+  f.plan.precision = DTYPE_BF16;
+  ck_assert(f.framework->root_group);
+  for (int i = 0; i < 4; i++) {
+    f.plan.zero = 2 + i / 2;
+    f.framework->root_group = i % 2;
+    planned_run(&f);
+    held[i / 2][i % 2] = f.program->rows[0].static_bytes[PART_BUFFERS];
+  }
+  ck_assert_double_eq(held[0][1], held[0][0]);
+  ck_assert_double_eq_tol(held[1][1] - held[1][0], 2 * 1024 * 1024, 1);
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_LOOPS("step_copies", { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 },
            { pieces_find_room }, { copies_find_blocks }, { dropped_copies_come_last }, { updated_weights_are_copied },
-           { tables_have_gradients, 2 },
-           { tables_stand_alone, G_N_ELEMENTS(tables) })
+           { root_group_stays }, { tables_have_gradients, 2 }, { tables_stand_alone, G_N_ELEMENTS(tables) })

@@ -144,6 +144,7 @@ static const JsonField fields[] = {
   { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
   { "bf16_gradient_copy_dropped", JSON_BOOL, FIELD(bf16_gradient_copy_dropped) },
   { "shards_main_params", JSON_BOOL, FIELD(shards_main_params) },
+  { "root_group", JSON_BOOL, FIELD(root_group) },
   { "bf16_reduced_copy", JSON_BOOL, FIELD(bf16_reduced_copy) },
   { "step_gradients", JSON_ENUM, G_STRUCT_OFFSET(Parsed, step), .names = step_gradient_names },
   { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
@@ -198,7 +199,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
                                              "scaled_rope_apart", "encoder_one_stage", "moe_weighs_wide",
                                              "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
-                                             "updated_lists",
+                                             "updated_lists", "root_group",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

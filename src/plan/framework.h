@@ -206,6 +206,7 @@ typedef struct {
   int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones, */
   gboolean bf16_gradient_copy_dropped; /* which go once they are added to these, not with the next backward */
   gboolean shards_main_params; /* ZeRO-3 divides the main weights alone, which are cast as they are gathered */
+  gboolean root_group;        /* ZeRO-3 gathers the embedding with the norm and the head, once for all passes */
   gboolean bf16_reduced_copy; /* where weights are bf16: all gradients are cast to bf16 at once to be reduced */
   StepGradients step_gradients; /* there for the step alone: op_step_copies */
   gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */

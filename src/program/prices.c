@@ -580,6 +580,14 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
     row->static_bytes[PART_OVERHEAD] += op_layer_groups(&b->strategies[strategy]) * states->framework->group_bytes;
 }
 
+/* The embedding of a group that stays gathered; the head's weights are counted while it runs, when most is held. */
+static double root_bytes(const ProgramBuild *b, int rank)
+{
+  const StateLayout *s = states_of(b, b->strategy[0], FALSE);
+  gboolean stays = s->framework->root_group && s->fetches_weights && rank == pipeline_rank(&b->layout->pipeline, 0, 0);
+  return stays ? op_gathered_bytes(s, price_of(b, 0, 0)->params, 0) : 0;
+}
+
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
   memset(row->static_bytes, 0, sizeof row->static_bytes);
@@ -587,6 +595,6 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
   row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->layout);
   for (int i = 0; i < b->n_strategies; i++)
     add_strategy(b, rank, i, row);
-  row->static_bytes[PART_BUFFERS] += beside_bytes(b, rank);
+  row->static_bytes[PART_BUFFERS] += beside_bytes(b, rank) + root_bytes(b, rank);
   row->capacity_bytes = b->sites[rank].cluster->device.memory_bytes;
 }
