@@ -1,6 +1,5 @@
 #include "import/config_launch.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 static const ConfigTool *const tools[] = { &config_nanotron, &config_torchtitan, &config_deepspeed,
@@ -54,42 +53,14 @@ gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each)
   return !r->to.failed;
 }
 
-/* ---- what is not read ---- */
-
-static const SettingGroup *group_of(const SettingGroup *groups, const char *path)
-{
-  for (; groups->about; groups++)
-    for (int i = 0; groups->patterns[i]; i++)
-      if (fnmatch(groups->patterns[i], path, 0) == 0)
-        return groups;
-  return NULL;
-}
-
-/* The settings of a group, or of none, as "about: a, b"; NULL if there are none. */
-static char *line_of(const Settings *s, const SettingGroup *groups, const SettingGroup *wanted)
-{
-  g_autoptr(GString) line = g_string_new(NULL);
-
-  for (guint i = 0; i < s->list->len; i++) {
-    const Setting *one = s->list->pdata[i];
-    if (!one->read && group_of(groups, one->path) == wanted)
-      g_string_append_printf(line, "%s%s", line->len ? ", " : "", one->path);
-  }
-  if (line->len == 0)
-    return NULL;
-  return wanted ? g_strdup_printf("%s: %s", wanted->about, line->str) : g_strdup(line->str);
-}
-
 static void name_others(const ConfigTool *tool, const Settings *s, Launch *out)
 {
-  for (const SettingGroup *g = tool->groups; g->about; g++) {
-    char *line = line_of(s, tool->groups, g);
-    if (line)
-      g_ptr_array_add(g->matters ? out->beyond : out->ignored, line);
-  }
-  char *rest = line_of(s, tool->groups, NULL);
-  if (rest)
-    g_ptr_array_add(out->unknown, rest);
+  g_autoptr(GPtrArray) unread = g_ptr_array_new();
+
+  for (guint i = 0; i < s->list->len; i++)
+    if (!((Setting *)s->list->pdata[i])->read)
+      g_ptr_array_add(unread, ((Setting *)s->list->pdata[i])->path);
+  launch_name_groups(tool->groups, unread, NULL, out);
 }
 
 Launch *config_read(const ConfigTool *tool, const char *text, const char *name, const LaunchOptions *options,

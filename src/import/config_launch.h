@@ -6,13 +6,6 @@
 #include "import/launch_parts.h"
 #include "import/settings.h"
 
-/* Settings that are not read, by what they are about. */
-typedef struct {
-  gboolean matters;          /* time or memory may feel them */
-  const char *about;
-  const char *patterns[40];  /* of fnmatch, NULL-terminated */
-} SettingGroup;
-
 typedef struct {
   const Settings *from;
   int gpus, seq;   /* asked for; 0 = not */

@@ -264,20 +264,61 @@ gboolean launch_recognises(const char *text)
   return *first != '{' && (is_log(text) || strstr(text, "--num-layers") || strstr(text, "--hidden-size"));
 }
 
+static const SettingGroup *group_of(const SettingGroup *groups, const char *name)
+{
+  for (; groups->about; groups++)
+    for (int i = 0; groups->patterns[i]; i++) {
+      gboolean not = groups->patterns[i][0] == '!';
+      if (fnmatch(groups->patterns[i] + not, name, 0) != 0)
+        continue;
+      if (!not)
+        return groups;
+      break;
+    }
+  return NULL;
+}
+
+void launch_name_groups(const SettingGroup *groups, const GPtrArray *names, char *(*spelled)(const char *name),
+                        Launch *out)
+{
+  for (const SettingGroup *g = groups;; g++) {
+    const SettingGroup *wanted = g->about ? g : NULL;
+    g_autoptr(GString) line = g_string_new(NULL);
+    g_autoptr(GHashTable) said = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (guint i = 0; i < names->len; i++) {
+      const char *name = names->pdata[i];
+      if (group_of(groups, name) != wanted)
+        continue;
+      char *shown = spelled ? spelled(name) : g_strdup(name);
+      if (g_hash_table_add(said, shown))
+        g_string_append_printf(line, "%s%s", line->len ? ", " : "", shown);
+    }
+    if (line->len > 0)
+      g_ptr_array_add(!wanted ? out->unknown : wanted->matters ? out->beyond : out->ignored,
+                      g_strdup_printf("%s%s%s", wanted ? wanted->about : "", wanted ? ": " : "", line->str));
+    if (!wanted)
+      return;
+  }
+}
+
+static char *flag_of(const char *name)
+{
+  char *flag = g_strdup_printf("--%s", name);
+  return g_strdelimit(flag, "_", '-');
+}
+
 /* What is left when model and plan have looked up their arguments. */
 static void name_others(const Arguments *a, Launch *out)
 {
-  if (a->listed) {
-    int left = 0;
-    for (guint i = 0; i < a->arguments->len; i++)
-      left += !((Argument *)a->arguments->pdata[i])->read;
-    if (left)
-      g_ptr_array_add(out->ignored, g_strdup_printf("%d other arguments of the list", left));
-    return;
-  }
-  megatron_flag_groups(a->arguments, FLAG_IGNORED, out->ignored);
-  megatron_flag_groups(a->arguments, FLAG_BEYOND, out->beyond);
-  megatron_flag_groups(a->arguments, FLAG_UNKNOWN, out->unknown);
+  g_autoptr(GPtrArray) unread = g_ptr_array_new();
+
+  for (guint i = 0; i < a->arguments->len; i++)
+    if (!((Argument *)a->arguments->pdata[i])->read)
+      g_ptr_array_add(unread, ((Argument *)a->arguments->pdata[i])->name);
+  if (!a->listed)
+    launch_name_groups(megatron_flag_groups, unread, flag_of, out);
+  else if (unread->len > 0)
+    g_ptr_array_add(out->ignored, g_strdup_printf("%u other arguments of the list", unread->len));
 }
 
 static void name_unread(const ShellScript *script, const Arguments *a, const char *const *given, Launch *out)

@@ -24,6 +24,19 @@ Launch *launch_new(void);
 /* The last value of a variable or argument of LaunchOptions.given; NULL if it is not given. */
 const char *launch_variable(const char *const *given, const char *name);
 
+/* Arguments or settings that neither model nor plan are read from, by what they are about. */
+typedef struct {
+  gboolean matters;         /* time or memory may feel them */
+  const char *about;
+  const char *patterns[80]; /* of fnmatch, NULL-terminated, the first that fits counts; behind "!" what the group has not */
+} SettingGroup;
+
+/* Appends "about: a, b" to out's ignored or beyond for each group, and what is of none to its unknown ones; of names
+ * (char *) that nobody looked up. `spelled` returns one as it is shown, newly allocated; NULL = as it stands. `groups` end
+ * with an empty one. */
+void launch_name_groups(const SettingGroup *groups, const GPtrArray *names, char *(*spelled)(const char *name),
+                        Launch *out);
+
 /* The script as its scheduler would start it; `name` and `given` as in launch_read(). */
 ShellScript *launch_script(const char *text, const char *name, const char *const *given);
 

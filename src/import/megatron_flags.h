@@ -2,16 +2,9 @@
 #ifndef TDP_IMPORT_MEGATRON_FLAGS_H
 #define TDP_IMPORT_MEGATRON_FLAGS_H
 
-#include "import/arguments.h"
+#include "import/launch_parts.h"
 
-typedef enum {
-  FLAG_IGNORED, /* no matter to time and memory of a step */
-  FLAG_BEYOND,  /* a matter to them that is not simulated */
-  FLAG_UNKNOWN,
-} FlagKind;
-
-/* Appends "about: --flag, --flag" for each group of the kind, of arguments that nobody looked up (Argument.read);
- * unknown ones as "--flag, --flag". */
-void megatron_flag_groups(const GPtrArray *arguments, FlagKind kind, GPtrArray *out);
+/* Names as Argument has them. */
+extern const SettingGroup megatron_flag_groups[];
 
 #endif
