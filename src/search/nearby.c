@@ -245,20 +245,6 @@ typedef struct {
   Stop *stop;
 } Walk;
 
-typedef struct {
-  double bound_s;
-  guint at;
-} Ranked;
-
-static int by_bound(gconstpointer a, gconstpointer b)
-{
-  const Ranked *x = a, *y = b;
-
-  if (x->bound_s != y->bound_s)
-    return x->bound_s < y->bound_s ? -1 : 1;
-  return x->at < y->at ? -1 : x->at > y->at;
-}
-
 static gboolean seen(const GArray *proposals, guint n, const Plan *plan)
 {
   for (guint i = 0; i < n; i++) {
@@ -287,7 +273,7 @@ static GArray *rank(const Walk *w, const Plan *from, double least, const GArray 
     if (r.bound_s < least)
       g_array_append_val(ranked, r);
   }
-  g_array_sort(ranked, by_bound);
+  g_array_sort(ranked, ranked_by_bound);
   return ranked;
 }
 

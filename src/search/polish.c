@@ -288,20 +288,6 @@ static const Kind kinds[] = {
   { "placement", propose_placement, say_placement },
 };
 
-typedef struct {
-  double bound_s;
-  guint at; /* in the proposals */
-} Ranked;
-
-static int by_bound(gconstpointer a, gconstpointer b)
-{
-  const Ranked *x = a, *y = b;
-
-  if (x->bound_s != y->bound_s)
-    return x->bound_s < y->bound_s ? -1 : 1;
-  return x->at < y->at ? -1 : x->at > y->at;
-}
-
 /* Those that may gain, the most promising first. */
 static GArray *rank(const Polish *p, const GArray *proposals)
 {
@@ -320,7 +306,7 @@ static GArray *rank(const Polish *p, const GArray *proposals)
       g_array_append_val(ranked, r);
     price_sums_free(own);
   }
-  g_array_sort(ranked, by_bound);
+  g_array_sort(ranked, ranked_by_bound);
   return ranked;
 }
 

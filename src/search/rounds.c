@@ -315,3 +315,12 @@ void rounds_run(Rounds *r, Simulation *simulations, int n)
   }
   journal_flush(r->journal);
 }
+
+int ranked_by_bound(gconstpointer a, gconstpointer b)
+{
+  const Ranked *x = a, *y = b;
+
+  if (x->bound_s != y->bound_s)
+    return x->bound_s < y->bound_s ? -1 : 1;
+  return x->at < y->at ? -1 : x->at > y->at;
+}

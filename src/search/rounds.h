@@ -50,4 +50,11 @@ void simulation_complete(const Model *model, const Cluster *cluster, const Price
 /* What a plan comes to: as it is among those that were simulated (Simulation), or simulated now and added to them. */
 const Metrics *simulation_among(GArray *simulated, const Model *model, const Cluster *cluster, const Plan *plan);
 
+/* A place in a list of proposals and the plan's bound: the lowest first, of equal ones the first. */
+typedef struct {
+  double bound_s;
+  guint at;
+} Ranked;
+int ranked_by_bound(gconstpointer a, gconstpointer b);
+
 #endif
