@@ -132,6 +132,9 @@ void build_block_product(Build *b, const BlockProduct *product);
 /* A kernel bound by memory. */
 void build_stream(Build *b, const Stream *stream);
 
+/* A short convolution over time of so many values a token; the backward makes its output again. */
+void build_convolution(Build *b, double values);
+
 /* What replaying what is recorded of the block takes, where anything is: before what mixes tokens, or before the
  * feed-forward. */
 void build_replay(Build *b, gboolean mixes);

@@ -10,8 +10,7 @@ static double channels(const Build *b)
   return linear_values(&b->spec->linear) / b->tp;
 }
 
-/* The backward makes its output again. */
-static void convolve(Build *b, double values)
+void build_convolution(Build *b, double values)
 {
   double bytes = b->bytes * b->tokens * values;
 
@@ -84,7 +83,7 @@ static void gated_convolution(Build *b, double values)
 
   build_stream(b, &(Stream) { .name = "gate in", .forward_bytes = 3 * bytes, .forward_kernels = 1,
                               .backward_bytes = 11 * bytes, .backward_kernels = 3, .saved = 4 * bytes });
-  convolve(b, values);
+  build_convolution(b, values);
   build_stream(b, &(Stream) { .name = "gate out", .forward_bytes = 5 * bytes, .forward_kernels = 2,
                               .backward_bytes = 8 * bytes, .backward_kernels = 3, .saved = bytes });
   count_states(b);
@@ -132,12 +131,12 @@ void build_channels(Build *b)
   if (l->kind == LINEAR_SHORT_CONV) {
     gated_convolution(b, values);
   } else if (l->kind == LINEAR_RG_LRU) {
-    convolve(b, values);
+    build_convolution(b, values);
     gated_recurrence(b, values);
   } else if (l->kind == LINEAR_WKV) {
     weighted_values(b, values);
   } else {
-    convolve(b, values);
+    build_convolution(b, values);
     if (l->blocks)
       select_by_blocks(b, values);
     else

@@ -92,16 +92,6 @@ static void exchange(Build *b, const char *name, double width)
                               .backward_bytes = 2 * bytes, .backward_kernels = 1 });
 }
 
-/* The backward makes its output again. */
-static void convolve(Build *b, const Scan *s)
-{
-  double bytes = b->bytes * b->tokens * s->convolved;
-
-  if (s->convolved > 0)
-    build_stream(b, &(Stream) { .name = "convolution", .forward_bytes = 2 * bytes, .forward_kernels = 1,
-                                .backward_bytes = 5 * bytes, .backward_kernels = 2 });
-}
-
 static void scan(Build *b, const Scan *s)
 {
   const ScanTraffic *forward = &s->kind->forward, *backward = &s->kind->backward;
@@ -171,7 +161,8 @@ void build_linear_attention(Build *b)
   low_rank_gates(b, &s);
   exchange(b, "rows for heads", s.projected + s.decays + s.gates);
   lay_by_sequence(b, &s, TRUE);
-  convolve(b, &s);
+  if (s.convolved > 0)
+    build_convolution(b, s.convolved);
   scan(b, &s);
   lay_by_sequence(b, &s, FALSE);
   exchange(b, "heads for rows", s.values);
