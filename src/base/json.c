@@ -420,6 +420,11 @@ const cJSON *json_get(const cJSON *object, const char *key)
   return cJSON_IsNull(item) ? NULL : item;
 }
 
+const char *json_get_text(const cJSON *object, const char *key)
+{
+  return cJSON_GetStringValue(json_get(object, key));
+}
+
 static const cJSON *get_typed(const JsonDoc *doc, const cJSON *object, const char *key,
                               cJSON_bool (*is_type)(const cJSON *const), const char *expected,
                               gboolean required, GError **error)

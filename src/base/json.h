@@ -83,6 +83,9 @@ static inline double json_field_real(const JsonField *field, gconstpointer from)
 /* The member of an object, NULL if absent or null. Case-sensitive. */
 const cJSON *json_get(const cJSON *object, const char *key);
 
+/* The member's text, NULL if it is no string. */
+const char *json_get_text(const cJSON *object, const char *key);
+
 /* The member as an object or array; NULL and no error if absent and not
  * required, NULL and an error if it has another type. */
 const cJSON *json_get_object(const JsonDoc *doc, const cJSON *object, const char *key,

@@ -36,8 +36,7 @@ static void name_beyond(Row *row, const char *object, const cJSON *item)
 
 static gboolean says(const cJSON *object, const char *key, const char *text)
 {
-  const cJSON *item = json_get(object, key);
-  return cJSON_IsString(item) && g_str_equal(item->valuestring, text);
+  return g_strcmp0(json_get_text(object, key), text) == 0;
 }
 
 /* ---- the plan ---- */

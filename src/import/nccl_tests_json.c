@@ -6,12 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *string_of(const cJSON *object, const char *key)
-{
-  const cJSON *item = json_get(object, key);
-  return cJSON_IsString(item) ? item->valuestring : NULL;
-}
-
 static double real_of(const cJSON *object, const char *key)
 {
   const cJSON *item = json_get(object, key);
@@ -39,7 +33,7 @@ static gboolean read_devices(const JsonDoc *doc, NcclRun *run, GError **error)
   int all = 0;
 
   cJSON_ArrayForEach(device, devices) {
-    const char *host = string_of(device, "hostname"), *gpu = string_of(device, "device_info");
+    const char *host = json_get_text(device, "hostname"), *gpu = json_get_text(device, "device_info");
     double group = real_of(device, "group");
     g_hash_table_add(hosts, (gpointer)(host ? host : ""));
     g_hash_table_add(groups, GINT_TO_POINTER(group > 0 && group < 1e6 ? (int)group : 0));

@@ -12,12 +12,6 @@ gboolean kineto_recognises(const char *text)
   return (*text == '{' || *text == '[') && strstr(text, "\"traceEvents\"");
 }
 
-static const char *string_of(const cJSON *event, const char *key)
-{
-  const cJSON *item = json_get(event, key);
-  return cJSON_IsString(item) ? item->valuestring : NULL;
-}
-
 /* Seconds, from the trace's own zero. */
 typedef struct {
   double start, end;
@@ -79,7 +73,7 @@ static gboolean interval_of(const cJSON *event, Interval *out)
 
 static void read_step(const cJSON *event, Reading *r)
 {
-  const char *cat = string_of(event, "cat"), *name = string_of(event, "name");
+  const char *cat = json_get_text(event, "cat"), *name = json_get_text(event, "name");
   gboolean device = cat && g_str_equal(cat, "gpu_user_annotation");
   const cJSON *dur = json_get(event, "dur");
   Interval when;
@@ -101,7 +95,7 @@ static void read_step(const cJSON *event, Reading *r)
 static gboolean is_kernel(const cJSON *event)
 {
   static const char *const gpu[] = { "kernel", "gpu_memcpy", "gpu_memset", NULL };
-  const char *cat = string_of(event, "cat");
+  const char *cat = json_get_text(event, "cat");
 
   return cat && g_strv_contains(gpu, cat);
 }
@@ -109,7 +103,7 @@ static gboolean is_kernel(const cJSON *event)
 /* `within`: of steps; NULL = wherever it is. */
 static void read_kernel(const cJSON *event, const GArray *within, Reading *r)
 {
-  const char *name = string_of(event, "name");
+  const char *name = json_get_text(event, "name");
   const cJSON *dur = json_get(event, "dur");
   Interval when;
 

@@ -403,10 +403,10 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
 static const Family *find_inner(const JsonDoc *doc, const cJSON **object)
 {
   const cJSON *inner = json_get(json_root(doc), "text_config");
-  const cJSON *type = cJSON_IsObject(inner) ? json_get(inner, "model_type") : NULL;
+  const char *type = json_get_text(inner, "model_type");
 
   *object = inner;
-  return cJSON_IsString(type) ? family_find(type->valuestring) : NULL;
+  return type ? family_find(type) : NULL;
 }
 
 static gboolean refuse_type(const JsonDoc *doc, const cJSON *type, GError **error)
