@@ -104,12 +104,12 @@ struct Exec {
 
 static inline const Task *exec_task(const Exec *x, int task)
 {
-  return &g_array_index(x->program->tasks, Task, task);
+  return program_task(x->program, task);
 }
 
 static inline const Segment *exec_segment(const Exec *x, int task)
 {
-  return &g_array_index(x->program->segments, Segment, exec_task(x, task)->segment);
+  return program_segment(x->program, exec_task(x, task));
 }
 
 /* This rank's number among those that hold the same weights. */

@@ -6,11 +6,6 @@ typedef struct {
   int *place; /* of a task on its lane */
 } OverlapBuild;
 
-static const Segment *segment_of(const Program *p, int task)
-{
-  return &g_array_index(p->segments, Segment, g_array_index(p->tasks, Task, task).segment);
-}
-
 /* The lane of a row that slows its computation: -1 = none, LANE_COUNT = more than one. */
 static int slowing_lane(const Program *p, int row)
 {
@@ -19,7 +14,7 @@ static int slowing_lane(const Program *p, int row)
   for (int lane = 0; lane < LANE_COUNT; lane++) {
     gboolean slows = FALSE;
     for (int i = p->lane_first[row * LANE_COUNT + lane]; i < p->lane_first[row * LANE_COUNT + lane + 1] && !slows; i++)
-      slows = segment_of(p, p->lane_tasks[i])->slowdown > 1;
+      slows = program_segment(p, program_task(p, p->lane_tasks[i]))->slowdown > 1;
     if (slows)
       found = found < 0 && lane != LANE_COMPUTE ? lane : LANE_COUNT;
   }
@@ -56,10 +51,10 @@ static void add_row(OverlapBuild *b, int row, int slowing)
     first = MAX(first, waits_for_lane(b, compute[i], lane));
     while (end < n_slow && waits_for_lane(b, slow[end], row * LANE_COUNT + LANE_COMPUTE) <= i)
       end++;
-    while (first < end && !(segment_of(p, slow[first])->slowdown > 1))
+    while (first < end && !(program_segment(p, program_task(p, slow[first]))->slowdown > 1))
       first++;
     OverlapPass pass = { compute[i], row, first_task + first, first_task + end - 1 };
-    if (first < end && segment_of(p, compute[i])->kind == TASK_PASS)
+    if (first < end && program_segment(p, program_task(p, compute[i]))->kind == TASK_PASS)
       g_array_append_val(b->overlap->passes, pass);
   }
 }

@@ -2,11 +2,6 @@
 
 #include <math.h>
 
-static const Segment *segment_of(const Program *p, int task)
-{
-  return &g_array_index(p->segments, Segment, g_array_index(p->tasks, Task, task).segment);
-}
-
 /* The next start or end of a lane: time, and which. */
 typedef struct {
   int next, last; /* into lane_tasks */
@@ -30,7 +25,7 @@ static void note(GArray *points, MemoryPoint *now, double activations, double bu
 
 static void walk_on(LaneWalk *w, const Program *p, MemoryPoint *now, GArray *points)
 {
-  const Segment *s = segment_of(p, p->lane_tasks[w->next]);
+  const Segment *s = program_segment(p, program_task(p, p->lane_tasks[w->next]));
 
   if (!w->runs && segment_takes(s))
     note(points, now, segment_at_start(s), s->alloc_bytes);
