@@ -86,17 +86,6 @@ static gboolean place_rows(Rows *rows, Machine *machine, const LinkPoint *points
 
 /* ---- what the points tell ---- */
 
-/* The link's numbers go to all clusters; their names stay as they are. */
-static void set_link(const Rows *rows, const Link *link)
-{
-  for (int i = 0; i < rows->n; i++) {
-    Link *out = &rows->rows[i].cluster->tiers[rows->tier].link;
-    char *name = out->name;
-    *out = *link;
-    out->name = name;
-  }
-}
-
 static double row_s(const CollectiveRow *row)
 {
   return collective_cost(row->cluster, row->collective, row->bytes, &row->group).seconds;
@@ -110,10 +99,10 @@ static int rows_apart(const Rows *rows, const Link *link, const Link *other, dou
 
   for (int i = 0; i < rows->n; i++)
     before[i] = row_s(&rows->rows[i]);
-  set_link(rows, other);
+  fit_link_set(rows->rows, rows->n, rows->tier, other);
   for (int i = 0; i < rows->n; i++)
     apart += fabs(row_s(&rows->rows[i]) - before[i]) >= share * rows->rows[i].seconds;
-  set_link(rows, link);
+  fit_link_set(rows->rows, rows->n, rows->tier, link);
   return apart;
 }
 
@@ -247,7 +236,7 @@ static int settle_untold(const Rows *rows, int mask, const Link *start, Link *li
   const Link fitted = *link;
   int told = 0;
 
-  set_link(rows, &fitted);
+  fit_link_set(rows->rows, rows->n, rows->tier, &fitted);
   for (const LinkConstant *c = link_constants; c->key; c++) {
     Link trial = *link;
     double value = link_constant_get(&fitted, c), from = link_constant_get(start, c), kept = 1, lost = 0;
@@ -262,7 +251,7 @@ static int settle_untold(const Rows *rows, int mask, const Link *start, Link *li
     *constant_of(link, c) = kept < 1 ? from + kept * (value - from) : value;
     told |= kept > 0 ? c->mask : 0;
   }
-  set_link(rows, link);
+  fit_link_set(rows->rows, rows->n, rows->tier, link);
   return told;
 }
 
@@ -280,7 +269,7 @@ static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, 
       !machine_start(machine, &rows->rows[0].cluster->tiers[rows->tier].link, error))
     return FALSE;
   Link start = machine->link;
-  set_link(rows, &start);
+  fit_link_set(rows->rows, rows->n, rows->tier, &start);
   int mask = told_constants(rows, &start);
   if (mask & FIT_LINK_P2P) /* what is fitted here is of one protocol, whose fill is the rings' */
     start.p2p_sqrt_s_per_byte = start.short_bytes_per_s = 0;

@@ -141,6 +141,12 @@ FitResult fit_link(CollectiveRow *rows, int n, int tier, int mask, Link *link);
 /* The same; of what explains the times alike, constants of `near` are as near as may be to what `link` has. */
 FitResult fit_link_near(CollectiveRow *rows, int n, int tier, int mask, int near, Link *link);
 
+/* The key of a link's file that has the i-th constant of those that are free; NULL behind the last. */
+const char *fit_link_key(int mask, int i);
+
+/* The link's numbers go to the rows' clusters; their names stay as they are. */
+void fit_link_set(CollectiveRow *rows, int n, int tier, const Link *link);
+
 /* Errors with the links as they are. */
 FitResult fit_link_errors(const CollectiveRow *rows, int n);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 typedef struct {
-  gsize offset;
+  const char *key; /* of a link's file */
   int mask;
   double unit;
   double start, min, max, step; /* in units */
@@ -13,30 +13,28 @@ typedef struct {
 
 #define PULL 1e-3 /* of the loss for an e-fold: less than what one row of many says, so that it decides only where none does */
 
-#define AT(field) G_STRUCT_OFFSET(Link, field)
-
 static const LinkParameter parameters[] = {
-  {AT(base_s), FIT_LINK_BASE, 1e-6, 10, 0, 1000, 5},
-  {AT(hop_s), FIT_LINK_HOP, 1e-6, 1, 0, 100, 0.5},
-  {AT(efficiency), FIT_LINK_RATE, 1, 0.85, 0.02, 1, -0.05},
-  {AT(sqrt_s_per_byte), FIT_LINK_RATE, 1e-6, 0.005, 0, 1, 0.003},
-  {AT(tree_hop_s), FIT_LINK_TREE, 1e-6, 40, 0, 1000, 10},
-  {AT(p2p_base_s), FIT_LINK_P2P, 1e-6, 10, 0, 1000, 4},
-  {AT(p2p_efficiency), FIT_LINK_P2P, 1, 0.8, 0.02, 1, -0.05},
-  {AT(p2p_efficiency), FIT_LINK_SPREAD, 1, 0.8, 0.02, 1, -0.05},
-  {AT(p2p_spread), FIT_LINK_SPREAD, 1, 0.1, 0, 0.9, 0.1},
-  {AT(p2p_base_s), FIT_LINK_SHORT, 1e-6, 12, 0, 1000, 4},
-  {AT(p2p_efficiency), FIT_LINK_SHORT, 1, 0.75, 0.02, 1, -0.05},
-  {AT(p2p_sqrt_s_per_byte), FIT_LINK_SHORT, 1e-6, 0.005, 0, 1, 0.003},
-  {AT(short_base_s), FIT_LINK_SHORT, 1e-6, 7, 0, 100, 2},
-  {AT(short_bytes_per_s), FIT_LINK_SHORT, 1e9, 6, 0.1, 1000, 2},
-  {AT(p2p_base_s), FIT_LINK_FILL, 1e-6, 25, 0, 1000, 10},
-  {AT(p2p_efficiency), FIT_LINK_FILL, 1, 0.87, 0.02, 1, -0.05},
-  {AT(p2p_sqrt_s_per_byte), FIT_LINK_FILL, 1e-6, 0.005, 0, 1, 0.003},
-  {AT(reduce_slowdown), FIT_LINK_REDUCE, 1, 1.5, 1, 20, 0.5},
-  {AT(in_switch_base_s), FIT_LINK_IN_SWITCH, 1e-6, 20, 0, 30, 5},
-  {AT(in_switch_efficiency), FIT_LINK_IN_SWITCH, 1, 1.1, 0.02, 2, -0.05},
-  {AT(in_switch_sqrt_s_per_byte), FIT_LINK_IN_SWITCH, 1e-6, 0.005, 0, 1, 0.003},
+  {"base_us", FIT_LINK_BASE, 1e-6, 10, 0, 1000, 5},
+  {"hop_us", FIT_LINK_HOP, 1e-6, 1, 0, 100, 0.5},
+  {"efficiency", FIT_LINK_RATE, 1, 0.85, 0.02, 1, -0.05},
+  {"sqrt_us_per_sqrt_byte", FIT_LINK_RATE, 1e-6, 0.005, 0, 1, 0.003},
+  {"tree_hop_us", FIT_LINK_TREE, 1e-6, 40, 0, 1000, 10},
+  {"p2p_base_us", FIT_LINK_P2P, 1e-6, 10, 0, 1000, 4},
+  {"p2p_efficiency", FIT_LINK_P2P, 1, 0.8, 0.02, 1, -0.05},
+  {"p2p_efficiency", FIT_LINK_SPREAD, 1, 0.8, 0.02, 1, -0.05},
+  {"p2p_spread", FIT_LINK_SPREAD, 1, 0.1, 0, 0.9, 0.1},
+  {"p2p_base_us", FIT_LINK_SHORT, 1e-6, 12, 0, 1000, 4},
+  {"p2p_efficiency", FIT_LINK_SHORT, 1, 0.75, 0.02, 1, -0.05},
+  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_SHORT, 1e-6, 0.005, 0, 1, 0.003},
+  {"short_base_us", FIT_LINK_SHORT, 1e-6, 7, 0, 100, 2},
+  {"short_gb_per_s", FIT_LINK_SHORT, 1e9, 6, 0.1, 1000, 2},
+  {"p2p_base_us", FIT_LINK_FILL, 1e-6, 25, 0, 1000, 10},
+  {"p2p_efficiency", FIT_LINK_FILL, 1, 0.87, 0.02, 1, -0.05},
+  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_FILL, 1e-6, 0.005, 0, 1, 0.003},
+  {"reduce_slowdown", FIT_LINK_REDUCE, 1, 1.5, 1, 20, 0.5},
+  {"in_switch_base_us", FIT_LINK_IN_SWITCH, 1e-6, 20, 0, 30, 5},
+  {"in_switch_efficiency", FIT_LINK_IN_SWITCH, 1, 1.1, 0.02, 2, -0.05},
+  {"in_switch_sqrt_us_per_sqrt_byte", FIT_LINK_IN_SWITCH, 1e-6, 0.005, 0, 1, 0.003},
 };
 
 typedef struct {
@@ -50,14 +48,21 @@ typedef struct {
 
 static double *field(Link *link, const LinkParameter *parameter)
 {
-  return (double *)((char *)link + parameter->offset);
+  return &G_STRUCT_MEMBER(double, link, link_field(parameter->key)->offset);
 }
 
-/* The link's numbers go to all clusters; their names stay as they are. */
-static void set_link(const Data *data, const Link *link)
+const char *fit_link_key(int mask, int i)
 {
-  for (int i = 0; i < data->n; i++) {
-    Link *out = &data->rows[i].cluster->tiers[data->tier].link;
+  for (gsize k = 0; k < G_N_ELEMENTS(parameters); k++)
+    if ((parameters[k].mask & mask) && i-- == 0)
+      return parameters[k].key;
+  return NULL;
+}
+
+void fit_link_set(CollectiveRow *rows, int n, int tier, const Link *link)
+{
+  for (int i = 0; i < n; i++) {
+    Link *out = &rows[i].cluster->tiers[tier].link;
     char *name = out->name;
     *out = *link;
     out->name = name;
@@ -73,7 +78,7 @@ static void unpack(const double *x, const Data *data)
 {
   for (int i = 0; i < data->n_free; i++)
     *field(data->link, data->free[i]) = x[i] * data->free[i]->unit;
-  set_link(data, data->link);
+  fit_link_set(data->rows, data->n, data->tier, data->link);
 }
 
 /* What is away from where it is to stay near. */
@@ -140,7 +145,7 @@ FitResult fit_link_near(CollectiveRow *rows, int n, int tier, int mask, int near
       continue;
     double start = p->mask & near && *field(link, p) > 0 ? *field(link, p) / p->unit : p->start;
     free[data.n_free] = (FitParameter){start, p->min, p->max, p->step};
-    if (p->offset == AT(in_switch_base_s))
+    if (g_str_equal(p->key, "in_switch_base_us"))
       free[data.n_free].max = MAX(p->max, fixed_s_most(rows, n) / p->unit);
     data.near[data.n_free] = p->mask & near ? *field(link, p) / p->unit : NAN;
     data.free[data.n_free++] = p;

@@ -15,26 +15,6 @@ static const struct {
   {"short", FIT_LINK_SHORT}, {"fill", FIT_LINK_FILL},
 };
 
-static const struct {
-  const char *key;
-  int mask;
-} keys[] = {
-  {"base_us", FIT_LINK_BASE},
-  {"hop_us", FIT_LINK_HOP},
-  {"efficiency", FIT_LINK_RATE},
-  {"sqrt_us_per_sqrt_byte", FIT_LINK_RATE},
-  {"tree_hop_us", FIT_LINK_TREE},
-  {"p2p_base_us", FIT_LINK_P2P | FIT_LINK_SHORT | FIT_LINK_FILL},
-  {"p2p_efficiency", FIT_LINK_P2P | FIT_LINK_SPREAD | FIT_LINK_SHORT | FIT_LINK_FILL},
-  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_SHORT | FIT_LINK_FILL},
-  {"short_base_us", FIT_LINK_SHORT},
-  {"short_gb_per_s", FIT_LINK_SHORT},
-  {"p2p_spread", FIT_LINK_SPREAD},
-  {"in_switch_base_us", FIT_LINK_IN_SWITCH},
-  {"in_switch_efficiency", FIT_LINK_IN_SWITCH},
-  {"in_switch_sqrt_us_per_sqrt_byte", FIT_LINK_IN_SWITCH},
-};
-
 static int mask_of(const char *constants)
 {
   g_auto(GStrv) words = g_strsplit(constants, " ", -1);
@@ -86,11 +66,10 @@ static gboolean save(const FitJob *job, const Link *link, int mask, const FitRes
     return FALSE;
   g_autofree char *source = g_strdup_printf("fitted: %s (hardware/data/collectives.csv); mean error on others %.1f %%",
                                             job->data, 100 * result->check.mean);
-  for (guint i = 0; i < G_N_ELEMENTS(keys); i++) {
-    if (!(keys[i].mask & mask))
-      continue;
-    part_file_number(file.root, keys[i].key, json_field_real(link_field(keys[i].key), link));
-    part_file_source(file.root, keys[i].key, source);
+  const char *key;
+  for (int i = 0; (key = fit_link_key(mask, i)); i++) {
+    part_file_number(file.root, key, json_field_real(link_field(key), link));
+    part_file_source(file.root, key, source);
   }
   return part_file_save(&file, error);
 }
