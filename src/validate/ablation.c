@@ -2,165 +2,84 @@
 
 #include "validate/validate.h"
 
-typedef void (*Ablate)(Cluster *cluster, Framework *framework);
-
-#define UNUSED(x) ((void)(x))
-
-static void waves(Cluster *c, Framework *f)
+static void waves(Device *d)
 {
-  UNUSED(f);
-  for (int d = 0; d < DTYPE_COUNT; d++)
-    c->device.kernels.matmul[d].wave_weight = 0;
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    d->kernels.matmul[i].wave_weight = 0;
 }
 
-static void tiles(Cluster *c, Framework *f)
+static void tiles(Device *d)
 {
-  UNUSED(f);
-  for (int d = 0; d < DTYPE_COUNT; d++) {
-    c->device.kernels.matmul[d].tile_overhead_s = 0;
-    c->device.kernels.matmul[d].tile_exponent = 0;
+  for (int i = 0; i < DTYPE_COUNT; i++) {
+    d->kernels.matmul[i].tile_overhead_s = 0;
+    d->kernels.matmul[i].tile_exponent = 0;
   }
 }
 
-static void launches(Cluster *c, Framework *f)
+static void launches(Device *d)
 {
-  UNUSED(f);
-  for (int d = 0; d < DTYPE_COUNT; d++)
-    c->device.kernels.matmul[d].launch_s = 0;
-  c->device.kernels.attention_launch_s = c->device.kernels.memory_launch_s = 0;
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    d->kernels.matmul[i].launch_s = 0;
+  d->kernels.attention_launch_s = d->kernels.memory_launch_s = 0;
 }
 
-static void host(Cluster *c, Framework *f)
+static void sustained(Device *d)
 {
-  UNUSED(c);
-  f->issue_s = f->operation_s = f->collective_s = f->step_s = 0;
+  d->sustained_fraction = 1;
+  d->kernels.attention_sustained = 0;
 }
 
-static void sustained(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  c->device.sustained_fraction = 1;
-  c->device.kernels.attention_sustained = 0;
-}
+static void spread(Device *d) { d->rate_spread = 0; }
+static void memory_rate(Device *d) { d->kernels.memory_fraction = 1; }
+static void libraries(Device *d) { d->kernels.early_cuda_version = 0; }
 
-static void spread(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  c->device.rate_spread = 0;
-}
+static void host(Framework *f) { f->issue_s = f->operation_s = f->collective_s = f->step_s = 0; }
+static void accumulation(Framework *f) { f->accumulation = ACCUMULATE_NONE; }
+static void eager_norms(Framework *f) { f->fused_rms_norm = TRUE; }
 
-static void memory_rate(Cluster *c, Framework *f)
+static void sharding(Framework *f)
 {
-  UNUSED(f);
-  c->device.kernels.memory_fraction = 1;
-}
-
-static void accumulation(Cluster *c, Framework *f)
-{
-  UNUSED(c);
-  f->accumulation = ACCUMULATE_NONE;
-}
-
-static void each_link(Cluster *c, void (*change)(Link *))
-{
-  for (int t = 0; t < c->n_tiers; t++)
-    change(&c->tiers[t].link);
-}
-
-static void no_latency(Link *l)
-{
-  l->base_s = l->hop_s = l->tree_hop_s = l->p2p_base_s = l->short_base_s = l->in_switch_base_s = 0;
-}
-
-static void latency(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  each_link(c, no_latency);
-}
-
-static void no_fill(Link *l)
-{
-  l->sqrt_s_per_byte = l->p2p_sqrt_s_per_byte = l->in_switch_sqrt_s_per_byte = 0;
-}
-
-static void fill(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  each_link(c, no_fill);
-}
-
-static void full_rate(Link *l)
-{
-  l->efficiency = l->p2p_efficiency = 1;
-}
-
-static void link_rate(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  each_link(c, full_rate);
-}
-
-static void any_channel(Link *l)
-{
-  l->channel_bytes_per_s = l->tree_channel_bytes_per_s[0] = l->tree_channel_bytes_per_s[1] = 0;
-}
-
-static void channels(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  each_link(c, any_channel);
-}
-
-static void no_slowdown(Link *l)
-{
-  l->compute_slowdown = 1;
-}
-
-static void slowdown(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  each_link(c, no_slowdown);
-}
-
-static void libraries(Cluster *c, Framework *f)
-{
-  UNUSED(f);
-  c->device.kernels.early_cuda_version = 0;
-}
-
-static void sharding(Cluster *c, Framework *f)
-{
-  UNUSED(c);
   f->shard_copy_bytes = f->shard_live_params = f->shard_tensors = 0;
   f->whole_tensors = FALSE;
 }
 
-static void eager_norms(Cluster *c, Framework *f)
+static void latency(Link *l)
 {
-  UNUSED(c);
-  f->fused_rms_norm = TRUE;
+  l->base_s = l->hop_s = l->tree_hop_s = l->p2p_base_s = l->short_base_s = l->in_switch_base_s = 0;
 }
 
+static void fill(Link *l) { l->sqrt_s_per_byte = l->p2p_sqrt_s_per_byte = l->in_switch_sqrt_s_per_byte = 0; }
+static void full_rate(Link *l) { l->efficiency = l->p2p_efficiency = 1; }
+static void slowdown(Link *l) { l->compute_slowdown = 1; }
+
+static void channels(Link *l)
+{
+  l->channel_bytes_per_s = l->tree_channel_bytes_per_s[0] = l->tree_channel_bytes_per_s[1] = 0;
+}
+
+/* What each changes: of the device, of the framework or of every link. */
 static const struct {
   const char *name;
-  Ablate ablate;
+  void (*device)(Device *device);
+  void (*framework)(Framework *framework);
+  void (*link)(Link *link);
 } ablations[] = {
-  { "wave quantisation", waves },
-  { "cost of a tile", tiles },
-  { "kernel launches", launches },
-  { "host time", host },
-  { "sustained rate below bursts", sustained },
-  { "slowest of the devices", spread },
-  { "memory bandwidth below peak", memory_rate },
-  { "gradient accumulation", accumulation },
-  { "latency of collectives", latency },
-  { "pipeline fill of collectives", fill },
-  { "link rate below nominal", link_rate },
-  { "channels of communicators", channels },
-  { "overlap slows kernels", slowdown },
-  { "early libraries", libraries },
-  { "sharding by tensors, its copies", sharding },
-  { "norms of eager PyTorch", eager_norms },
+  { "wave quantisation", .device = waves },
+  { "cost of a tile", .device = tiles },
+  { "kernel launches", .device = launches },
+  { "host time", .framework = host },
+  { "sustained rate below bursts", .device = sustained },
+  { "slowest of the devices", .device = spread },
+  { "memory bandwidth below peak", .device = memory_rate },
+  { "gradient accumulation", .framework = accumulation },
+  { "latency of collectives", .link = latency },
+  { "pipeline fill of collectives", .link = fill },
+  { "link rate below nominal", .link = full_rate },
+  { "channels of communicators", .link = channels },
+  { "overlap slows kernels", .link = slowdown },
+  { "early libraries", .device = libraries },
+  { "sharding by tensors, its copies", .framework = sharding },
+  { "norms of eager PyTorch", .framework = eager_norms },
 };
 
 const char *ablation_name(int ablation)
@@ -170,6 +89,12 @@ const char *ablation_name(int ablation)
 
 void ablate(int ablation, Cluster *cluster, Framework *framework)
 {
-  if (ablation >= 0)
-    ablations[ablation].ablate(cluster, framework);
+  if (ablation < 0)
+    return;
+  if (ablations[ablation].device)
+    ablations[ablation].device(&cluster->device);
+  if (ablations[ablation].framework)
+    ablations[ablation].framework(framework);
+  for (int t = 0; ablations[ablation].link && t < cluster->n_tiers; t++)
+    ablations[ablation].link(&cluster->tiers[t].link);
 }
