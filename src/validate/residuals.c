@@ -50,7 +50,7 @@ static GPtrArray *rows_with(const Validation *v, gboolean (*counts)(const CaseRe
 
 static gboolean has_memory(const CaseResult *r)
 {
-  return !r->skipped && r->measured_memory_bytes > 0 && r->memory_need >= ACCURACY_SHARE_MIN;
+  return case_has_memory(r) && r->memory_need >= ACCURACY_SHARE_MIN;
 }
 
 GPtrArray *residuals_timed(const Validation *v)

@@ -5,11 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static const CaseResult *case_at(const Validation *v, guint i)
-{
-  return g_ptr_array_index(v->cases, i);
-}
-
 static const char *const outcome_names[OUTCOME_COUNT] = { [OUTCOME_RAN] = "ran", [OUTCOME_OOM] = "out_of_memory" };
 
 static double memory_error_pct(const CaseResult *r)
@@ -55,7 +50,7 @@ static void write_case(JsonWriter *w, const Validation *v, const CaseResult *r)
     json_put_real(w, "error_pct", case_error_pct(r));
     json_put_real(w, "naive_s", r->naive_s);
   }
-  if (!r->skipped && r->measured_memory_bytes > 0) {
+  if (case_has_memory(r)) {
     json_put_real(w, "measured_memory_bytes", r->measured_memory_bytes);
     json_put_real(w, "predicted_memory_bytes", r->predicted_memory_bytes);
     json_put_real(w, "memory_error_pct", memory_error_pct(r));
@@ -152,7 +147,7 @@ char *validation_csv(const Validation *v)
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
-    gboolean timed = case_is_timed(r), memory = !r->skipped && r->measured_memory_bytes > 0;
+    gboolean timed = case_is_timed(r), memory = case_has_memory(r);
     csv_put(text, r->id, FALSE);
     csv_put(text, r->sweep, FALSE);
     put_figure(text, r->measured_s > 0, "%.6g", r->measured_s);
@@ -219,7 +214,7 @@ Table *validation_rows(const Validation *v)
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
-    gboolean timed = case_is_timed(r), memory = r->measured_memory_bytes > 0;
+    gboolean timed = case_is_timed(r), memory = case_has_memory(r);
     if (r->skipped)
       continue;
     table_add(t, "%s", r->id);

@@ -46,11 +46,6 @@ void validation_free(Validation *v)
   g_free(v);
 }
 
-static const CaseResult *case_at(const Validation *v, guint i)
-{
-  return g_ptr_array_index(v->cases, i);
-}
-
 gboolean case_is_timed(const CaseResult *r)
 {
   return !r->skipped && r->measured_s > 0;

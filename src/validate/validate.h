@@ -106,6 +106,18 @@ OutcomeSummary validation_outcomes(const Validation *validation, Outcome outcome
 
 /* Whether the row was simulated and has a measured time to compare with. */
 gboolean case_is_timed(const CaseResult *result);
+
+/* The same of its memory. */
+static inline gboolean case_has_memory(const CaseResult *result)
+{
+  return !result->skipped && result->measured_memory_bytes > 0;
+}
+
+static inline const CaseResult *case_at(const Validation *validation, guint i)
+{
+  return g_ptr_array_index(validation->cases, i);
+}
+
 double case_error_pct(const CaseResult *result);
 
 /* The contract's JSON, and one CSV line a row. Newly allocated. */
