@@ -61,7 +61,7 @@ static const char *stranger_of(const Model *m)
 /* Llama 3.1's, which its code has as constants (layers/embeddings.py, _apply_scaling_factor). */
 static gboolean scales_as_llama(const RopeScaling *s)
 {
-  return g_strcmp0(s->kind, "llama3") == 0 && s->factor == 8 && s->low == 1 && s->high == 4 && s->tokens == 8192;
+  return export_rope_is_llama(s) && s->factor == 8;
 }
 
 /* Its model of these sizes, NULL if it has none. */

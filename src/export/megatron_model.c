@@ -452,9 +452,8 @@ static void add_yarn(Export *e, GString *flags)
 static void add_rope_scaling(Export *e, GString *flags)
 {
   const RopeScaling *s = &e->model->rope_scaling;
-  gboolean llama = g_strcmp0(s->kind, "llama3") == 0 && s->low == 1 && s->high == 4 && s->tokens == 8192;
 
-  if (llama && s->factor > 0)
+  if (export_rope_is_llama(s) && s->factor > 0)
     export_words(flags, "--use-rope-scaling --rope-scaling-factor %g", s->factor);
   else if (is_yarn(e))
     add_yarn(e, flags);

@@ -194,4 +194,10 @@ const MegatronTrainer *megatron_flags(Export *e, GString *model, GString *plan, 
 /* "key: value" as Primus reads a flag of Megatron-LM ("--key") with its n values; newly allocated. */
 char *primus_override(const char *flag, char **values, int n);
 
+/* Whether rotary positions are stretched with the wavelengths of Llama 3.1, by whatever factor. */
+static inline gboolean export_rope_is_llama(const RopeScaling *s)
+{
+  return g_strcmp0(s->kind, "llama3") == 0 && s->low == 1 && s->high == 4 && s->tokens == 8192;
+}
+
 #endif
