@@ -9,9 +9,6 @@ static inline const MachinePoint *point_at(const GArray *points, guint i)
   return &g_array_index(points, MachinePoint, i);
 }
 
-/* Of the kind; with a name also of that name and pass. */
-gboolean point_like(const MachinePoint *p, PointKind kind, const char *name, gboolean backward);
-
 /* Of doubles; sorts them. */
 double points_median(GArray *values);
 

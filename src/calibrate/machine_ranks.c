@@ -13,11 +13,6 @@
 #define ROWS_MAX 16
 #define OLD_SAMPLES 32 /* in a row, where a file does not say */
 
-gboolean point_like(const MachinePoint *p, PointKind kind, const char *name, gboolean backward)
-{
-  return p->kind == kind && (!name || (g_str_equal(p->name, name) && !p->backward == !backward));
-}
-
 double points_median(GArray *values)
 {
   double *v = (double *)(gpointer)values->data;

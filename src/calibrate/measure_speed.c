@@ -7,11 +7,6 @@
 #define FOLLOWS_MIN 0.02 /* spread of the reference, of its logarithm, below which nothing is told */
 #define STRAY 0.9        /* a sample's logarithm this far from its point's mean is passed over */
 
-static gboolean alike(const MachinePoint *a, const MachinePoint *b)
-{
-  return a->kind == b->kind && g_str_equal(a->name, b->name) && !a->backward == !b->backward;
-}
-
 /* Whether the reference stood beside the point's samples. */
 static gboolean follows_speed(const Measure *m, const MachinePoint *p)
 {
@@ -52,9 +47,11 @@ static double follows(const Measure *m, const MachinePoint *kind, int rounds)
 {
   Slope sum = { 0 };
 
-  for (guint i = 0; i < m->points->len; i++)
-    if (alike(measure_point(m, i), kind) && follows_speed(m, measure_point(m, i)))
+  for (guint i = 0; i < m->points->len; i++) {
+    const MachinePoint *p = measure_point(m, i);
+    if (point_like(p, kind->kind, kind->name, kind->backward) && follows_speed(m, p))
       add_deviations(&m->samples[i * m->options->rounds], rounds, &sum);
+  }
   return sum.own > FOLLOWS_MIN * FOLLOWS_MIN * MAX(sum.n, 1) ? CLAMP(sum.both / sum.own, 0, 1) : 0;
 }
 

@@ -202,9 +202,8 @@ GArray *points_design(const MachineHead *head)
 
 static gboolean same(const MachinePoint *a, const MachinePoint *b)
 {
-  return a->kind == b->kind && g_str_equal(a->name, b->name) && !a->backward == !b->backward && a->m == b->m &&
-         a->n == b->n && a->k == b->k && a->head_dim == b->head_dim && a->ranks == b->ranks && a->busy == b->busy &&
-         a->bytes == b->bytes;
+  return point_like(a, b->kind, b->name, b->backward) && a->m == b->m && a->n == b->n && a->k == b->k &&
+         a->head_dim == b->head_dim && a->ranks == b->ranks && a->busy == b->busy && a->bytes == b->bytes;
 }
 
 static void add_run(MachinePoint *to, const MachinePoint *from)

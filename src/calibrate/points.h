@@ -55,6 +55,12 @@ typedef struct {
   double seconds, low_s, high_s;
 } MachinePoint;
 
+/* Whether it is of a kind and, unless that is NULL, of a name and a pass. */
+static inline gboolean point_like(const MachinePoint *p, PointKind kind, const char *name, gboolean backward)
+{
+  return p->kind == kind && (!name || (g_str_equal(p->name, name) && !p->backward == !backward));
+}
+
 /* What ran where; for sources. */
 typedef struct {
   char device[96], date[16];
