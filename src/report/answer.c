@@ -79,6 +79,11 @@ const char *answer_label(const Answer *a, int row, int column)
   return g_array_index(a->cells, Cell, row * a->n_columns + column).text;
 }
 
+const char *answer_series(const Answer *a, int row)
+{
+  return a->drawn.series < 0 ? "" : answer_label(a, row, a->drawn.series);
+}
+
 gboolean answer_is_empty(const Answer *a)
 {
   int step = 0, rows = answer_rows(a), found = 0;

@@ -42,6 +42,7 @@ void answer_hide(Answer *answer, const char *key); /* people do not see that col
 int answer_rows(const Answer *answer);
 double answer_value(const Answer *answer, int row, int column); /* of a number */
 const char *answer_label(const Answer *answer, int row, int column); /* of a text */
+const char *answer_series(const Answer *answer, int row); /* of what is drawn, "" = it has one alone */
 
 /* A number as people see those of a column; newly allocated. */
 char *answer_shown(const Answer *answer, int column, double value);

@@ -49,17 +49,12 @@ static const char *title_of(const Answer *a, int column)
   return title ? title + (*title == '<') : "";
 }
 
-static const char *series_of(const Answer *a, int row)
-{
-  return a->drawn.series < 0 ? "" : answer_label(a, row, a->drawn.series);
-}
-
 static int series_number(const Answer *a, int row)
 {
   int n = 0;
 
   for (int i = 1; i <= row; i++)
-    n += !g_str_equal(series_of(a, i), series_of(a, i - 1));
+    n += !g_str_equal(answer_series(a, i), answer_series(a, i - 1));
   return n % (int)strlen(marks);
 }
 
@@ -90,8 +85,8 @@ static void append_series(GString *text, const Answer *a, int indent)
     return;
   g_string_append_printf(text, "%*s", indent, "");
   for (int row = 0; row < answer_rows(a); row++)
-    if (row == 0 || !g_str_equal(series_of(a, row), series_of(a, row - 1)))
-      g_string_append_printf(text, "%s%c %s", row ? "  " : "", marks[series_number(a, row)], series_of(a, row));
+    if (row == 0 || !g_str_equal(answer_series(a, row), answer_series(a, row - 1)))
+      g_string_append_printf(text, "%s%c %s", row ? "  " : "", marks[series_number(a, row)], answer_series(a, row));
   g_string_append_c(text, '\n');
 }
 

@@ -16,11 +16,6 @@ static void put_axis(JsonWriter *w, const char *key, const AnswerColumn *column)
   json_close(w, '}');
 }
 
-static const char *series_of(const Answer *a, int row)
-{
-  return a->drawn.series >= 0 ? answer_label(a, row, a->drawn.series) : "";
-}
-
 /* The place of each row on both axes, a name or a number, and what its plan is; rows without a number are left out. */
 static void put_points(JsonWriter *w, const Answer *a, const char *series)
 {
@@ -28,7 +23,7 @@ static void put_points(JsonWriter *w, const Answer *a, const char *series)
   for (int row = 0; row < answer_rows(a); row++) {
     const char *name = answer_label(a, row, a->drawn.x);
     double x = answer_value(a, row, a->drawn.x), y = answer_value(a, row, a->drawn.y);
-    if (!g_str_equal(series_of(a, row), series) || !isfinite(y) || (!name && !isfinite(x)))
+    if (!g_str_equal(answer_series(a, row), series) || !isfinite(y) || (!name && !isfinite(x)))
       continue;
     if (name)
       json_put_string(w, NULL, name);
@@ -44,11 +39,11 @@ static void put_series(JsonWriter *w, const Answer *a)
 {
   json_open(w, "series", '[');
   for (int row = 0; row < answer_rows(a); row++) {
-    if (row > 0 && g_str_equal(series_of(a, row), series_of(a, row - 1)))
+    if (row > 0 && g_str_equal(answer_series(a, row), answer_series(a, row - 1)))
       continue;
     json_open(w, NULL, '{');
-    json_put_string(w, "name", series_of(a, row));
-    put_points(w, a, series_of(a, row));
+    json_put_string(w, "name", answer_series(a, row));
+    put_points(w, a, answer_series(a, row));
     json_close(w, '}');
   }
   json_close(w, ']');
