@@ -83,24 +83,25 @@ void page_fenced(Page *page, const char *text)
   g_string_free(fence, TRUE);
 }
 
-void page_text(Page *page, const char *heading, const char *text)
+static void put_fenced(Page *page, const char *kind, const char *heading, const char *text)
 {
-  if (!*text)
-    return;
-  page_begin(page, "text", heading);
   g_autofree char *valid = g_utf8_make_valid(text, -1);
+
+  page_begin(page, kind, heading);
   json_put_string(&page->writer, "text", valid);
   page_fenced(page, text);
   page_end(page);
 }
 
+void page_text(Page *page, const char *heading, const char *text)
+{
+  if (*text)
+    put_fenced(page, "text", heading, text);
+}
+
 void page_command(Page *page, const char *heading, const char *command)
 {
-  page_begin(page, "command", heading);
-  g_autofree char *valid = g_utf8_make_valid(command, -1);
-  json_put_string(&page->writer, "text", valid);
-  page_fenced(page, command);
-  page_end(page);
+  put_fenced(page, "command", heading, command);
 }
 
 void page_markdown_table(Page *page, const Table *table)
