@@ -28,12 +28,12 @@ const char *launch_variable(const char *const *given, const char *name);
 typedef struct {
   gboolean matters;         /* time or memory may feel them */
   const char *about;
-  const char *patterns[80]; /* of fnmatch, NULL-terminated, the first that fits counts; behind "!" what the group has not */
+  const char *patterns[80]; /* of fnmatch, ending with NULL, the first that fits counts; behind "!" what it has not */
 } SettingGroup;
 
 /* Appends "about: a, b" to out's ignored or beyond for each group, and what is of none to its unknown ones; of names
- * (char *) that nobody looked up. `spelled` returns one as it is shown, newly allocated; NULL = as it stands. `groups` end
- * with an empty one. */
+ * (char *) that nobody looked up. `spelled` returns one as it is shown, newly allocated; NULL = as it stands. The last
+ * group is empty. */
 void launch_name_groups(const SettingGroup *groups, const GPtrArray *names, char *(*spelled)(const char *name),
                         Launch *out);
 
