@@ -418,8 +418,20 @@ START_TEST(curves_of_collectives)
 }
 END_TEST
 
+/* What is fitted is what is written. */
+START_TEST(keys_of_what_is_free)
+{
+  static const char *const all[] = { "base_us", "hop_us", "p2p_efficiency", "p2p_spread" };
+  int mask = FIT_LINK_BASE | FIT_LINK_HOP | FIT_LINK_SPREAD;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
+    ck_assert_str_eq(fit_link_key(mask, i), all[i]);
+  ck_assert_ptr_null(fit_link_key(mask, G_N_ELEMENTS(all)));
+}
+END_TEST
+
 TEST_LOOPS("fit", { error_statistics }, { a_third_is_for_checking }, { minimum_and_bounds }, { matmul_constants },
            { quantization_is_told_apart }, { unaligned_rows }, { library_rows }, { attention_keeps_a_share },
            { attention_of_a_server, 2 }, { link_constants },
            { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split },
-           { curves_of_collectives })
+           { curves_of_collectives }, { keys_of_what_is_free })

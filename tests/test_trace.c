@@ -143,5 +143,25 @@ START_TEST(what_ran_together_counts_once)
 }
 END_TEST
 
+/* The last to end of those that each span waited for: task 3 for 0 and 1, task 4 for 1 and 2, which end together. */
+START_TEST(what_ends_last_is_the_cause)
+{
+  static const Given ran[] = { { 0, 0, TASK_PASS, 0, 3, -1, 0 }, { 1, 0, TASK_PASS, 0, 2, -1, 0 },
+                               { 1, 0, TASK_PASS, 1, 2, -1, 0 }, { 0, 0, TASK_PASS, 3, 4, -1, 0 },
+                               { 1, 0, TASK_PASS, 2, 4, -1, 0 } };
+  static const int causes[] = { -1, -1, -1, 0, 2 };
+  int deps[] = { 0, 1, 1, 2 };
+  Task tasks[] = { { 0 }, { 0 }, { 0 }, { .first_dep = 0, .n_deps = 2 }, { .first_dep = 2, .n_deps = 2 } };
+  g_autoptr(Trace) t = make(ran, G_N_ELEMENTS(ran), 0);
+  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Task));
+  const Program p = { .tasks = g_array_append_vals(all, tasks, G_N_ELEMENTS(tasks)), .deps = deps };
+
+  trace_find_causes(t, &p);
+  for (gsize i = 0; i < G_N_ELEMENTS(causes); i++)
+    ck_assert_int_eq(g_array_index(t->spans, Span, i).cause, causes[i]);
+}
+END_TEST
+
 TEST_MAIN("trace", breakdown_by_hand, a_send_is_not_charged_to_data, all_wait_for_the_norm,
-          what_ran_together_counts_once, peak_with_its_parts)
+          what_ran_together_counts_once, peak_with_its_parts,
+          what_ends_last_is_the_cause)
