@@ -47,6 +47,29 @@ START_TEST(bounds_hold_on_odd_links)
 }
 END_TEST
 
+/* Passes that are not run two as one take what they wait for, split or not: nearly all that a step does on slow links. */
+START_TEST(bounds_count_what_split_passes_wait_for)
+{
+  static const char *const names[] = { "zb-v", "zb-h1", "v-half", "v-min" };
+  Instance in;
+
+  odd_links(&in, "torchtitan", 4, 0);
+  in.base.schedule = schedule_find(names[_i]);
+  in.base.tp = in.base.pp = 2;
+  in.base.vpp = in.base.schedule->min_chunks;
+  if (in.base.vpp == 2)
+    in.base.split = (LayerSplit) { .stages = 4, .layers = { 1, 2, 2, 1 } };
+  in.base.sequence_parallel = TRUE;
+  in.base.global_batch = 32;
+  check_below(&in, &in.base);
+  g_autoptr(PriceSums) sums = price_sums_new(in.model, LAYOUT(&in.base), in.cluster);
+  Metrics m;
+  instance_simulate(&in, &in.base, NULL, &m);
+  ck_assert_double_gt(bound_time(in.model, LAYOUT(&in.base), in.cluster, sums, NULL), 0.85 * m.iteration_s);
+  instance_clear(&in);
+}
+END_TEST
+
 /* A broadcast for each rank may take less than one reduction to all. */
 START_TEST(bounds_hold_for_whole_tensors)
 {
@@ -370,4 +393,4 @@ START_TEST(whole_blocks_exceed_a_room)
 END_TEST
 
 TEST_LOOPS("search bounds", { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
-           { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })
+           { bounds_count_what_split_passes_wait_for, 4 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })

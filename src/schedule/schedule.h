@@ -101,6 +101,7 @@ typedef struct {
   Placement placement;
   gboolean serial;    /* one micro-batch in the pipeline at a time */
   gboolean split;     /* some backwards come as input-gradient and weight-gradient passes */
+  gboolean pairs;     /* some forwards may run overlapped with a backward, as one */
   gboolean by_time;   /* the order goes by how long passes take (ScheduleShape) */
   gboolean recompute; /* stages other than the last make their forwards again (R) */
   /* A rank whose next pass is R while its gradient is not there runs its next

@@ -191,6 +191,7 @@ static ScheduleTable *table_new(const Reader *r)
     .min_chunks = 1,
     .max_chunks = G_MAXINT,
     .placement = PLACE_TABLE,
+    .pairs = TRUE,
     .check = check,
     .order = order,
   };

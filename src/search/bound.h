@@ -26,6 +26,7 @@ typedef struct {
    * memory, which begins with the first. */
   double *forward_s, *backward_s;
   double *input_s;       /* input gradients */
+  double *either_s;      /* backwards, split or not */
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
   double *params, *expert_params; /* expert_params: of experts that are apart */

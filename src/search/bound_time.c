@@ -50,7 +50,7 @@ static double send_s(const Bound *b)
 /* Passes that may run as one with another: then only what computes is certain. */
 static gboolean may_overlap(const Bound *b)
 {
-  return b->layout->pipeline.schedule->placement != PLACE_LOOP;
+  return b->layout->pipeline.schedule->pairs;
 }
 
 /* Seconds of a rank's passes for one micro-batch. */
@@ -59,12 +59,23 @@ static double micro_s(const Bound *b, int rank)
   const PriceSums *s = b->sums;
   double forward = sum_of_rank(b, s->forward_s, rank);
 
-  if (may_overlap(b) || b->layout->pipeline.schedule->split)
+  if (may_overlap(b))
     return sum_of_rank(b, s->least_s, rank);
+  if (b->layout->pipeline.schedule->split)
+    return forward + sum_of_rank(b, s->either_s, rank);
   /* the last stage does not make its forwards again */
   if (b->layout->pipeline.schedule->recompute && bound_stage(b, rank, 0) == b->stages - 1)
     forward = 0;
   return forward + sum_of_rank(b, s->backward_s, rank);
+}
+
+/* The same of what a micro-batch passes before the gradient of its input is there. */
+static double passing_s(const Bound *b, int rank)
+{
+  const PriceSums *s = b->sums;
+
+  return may_overlap(b) ? sum_of_rank(b, s->least_input_s, rank)
+                        : sum_of_rank(b, s->forward_s, rank) + sum_of_rank(b, s->input_s, rank);
 }
 
 static int lowest_stage(const Bound *b, int rank)
@@ -124,7 +135,7 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
     /* forwards that are slots of their own may be made again before the gradient comes */
     double again = schedule->recompute ? before_stage(b, b->sums->forward_s, stage) : 0;
     double drain = MAX(0, before_stage(b, back, stage) - again) + sends_s, work = m * micro_s(b, rank);
-    double passing = schedule->split ? m * sum_of_rank(b, b->sums->least_input_s, rank) : work;
+    double passing = schedule->split ? m * passing_s(b, rank) : work;
     b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
     const RankEnd none = { 0 }, *end = ends ? find_rank_end(b, rank, ends) : &none;
     longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
