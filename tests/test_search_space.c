@@ -582,41 +582,9 @@ START_TEST(tied_tables_are_held_once)
 }
 END_TEST
 
-/* Bit i: stage i with the optimizer on the host is in the space of a plan on so many devices. */
-static guint hosted_stages(const char *framework_name, int devices, guint space, const char *fixed)
-{
-  g_autoptr(Model) model = model_load("models/gemma-2-2b.json", NULL);
-  g_autoptr(Cluster) cluster = fixture_cluster("dgx", devices);
-  g_autoptr(Framework) framework = fixture_framework(framework_name);
-  Plan base = plan_default(model, framework);
-  SearchOptions options = { .base = &base, .fixed = fixed_none(), .space = space, .top = 1, .threads = 1 };
-  StateChoice states[STATE_CHOICES];
-  guint stages = 0;
-
-  ck_assert(!*fixed || fixed_parse("--fix", fixed, &options.fixed, NULL));
-  base.gpus = base.dp = devices;
-  int n = space_states(&options, model, cluster, &base, states);
-  for (int i = 0; i < n; i++)
-    stages |= states[i].offload == 1 ? 1u << states[i].zero : 0;
-  return stages;
-}
-
-/* On one rank ZeRO-2 with the optimizer on the host is a plan of its own where gradients leave as they are made. */
-START_TEST(stages_on_one_rank_differ)
-{
-  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, SPACE_OFFLOAD, ""), 1);
-  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, SPACE_OFFLOAD | SPACE_STATES, ""), 1);
-  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, SPACE_OFFLOAD, "zero=2"), 4);
-  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, 0, "offload=optimizer"), 1);
-  ck_assert_uint_eq(hosted_stages("deepspeed", 1, SPACE_OFFLOAD, ""), 1 | 4);
-  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 2, SPACE_OFFLOAD, "") & 4, 4);
-}
-END_TEST
-
 TEST_LOOPS("search space", { variants_are_bounded, 8, TRUE }, { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8, TRUE }, { layers_go_to_the_host, 8, TRUE }, { layers_on_the_host_win },
            { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
            { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { graphs_are_searched, 9, TRUE }, { recorded_steps_have_few_micro_batches, 1 },
            { chunks_are_searched, 1 },
-           { ways_of_sequences_are_searched, 1 }, { tied_tables_are_held_once, 1 },
-           { stages_on_one_rank_differ, 1 })
+           { ways_of_sequences_are_searched, 1 }, { tied_tables_are_held_once, 1 })
