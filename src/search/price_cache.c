@@ -55,10 +55,18 @@ static gsize work_place(const PassLayout *passes)
   return 2 * (GRAPH_CHOICES * passes->dispatch + graph) + formats_narrow(&passes->formats);
 }
 
+/* Entries of a table, which are forgotten all at once: there are many, and most are made once. */
+#define POOL_BLOCK ((gsize)256 << 10)
+typedef struct {
+  GPtrArray *blocks;
+  gsize left; /* of the last */
+} Pool;
+
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;
   GHashTable *layers; /* KnownLayer; tables are looked up, never iterated */
+  Pool layer_pool, least_pool;
   GHashTable *priced; /* Priced, made of layers */
   GHashTable *least[2]; /* [with a host that is never waited for]: KnownLeast, made of layers */
   gsize layer_bytes, table_bytes; /* held by layers, by what is made of them */
@@ -113,6 +121,30 @@ static gboolean split_equal(gconstpointer a, gconstpointer b)
   return memcmp(a, b, sizeof(SplitKey)) == 0;
 }
 
+static void pool_init(Pool *pool)
+{
+  *pool = (Pool) { g_ptr_array_new_with_free_func(g_free), 0 };
+}
+
+static void pool_forget(Pool *pool)
+{
+  g_ptr_array_set_size(pool->blocks, 0);
+  pool->left = 0;
+}
+
+/* Of one size, a multiple of what any type is aligned to. */
+static gpointer pool_take(Pool *pool, gsize bytes)
+{
+  if (pool->left < bytes) {
+    g_ptr_array_add(pool->blocks, g_malloc(POOL_BLOCK));
+    pool->left = POOL_BLOCK;
+  }
+  char *block = pool->blocks->pdata[pool->blocks->len - 1];
+  gpointer taken = block + (POOL_BLOCK - pool->left);
+  pool->left -= bytes;
+  return taken;
+}
+
 static void known_work_clear(KnownWork *known)
 {
   if (!known->known)
@@ -145,8 +177,10 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->room = g_new(LeastLayer, 2 * cache->n_works / WORKS);
   cache->priced = g_hash_table_new_full(passes_hash, passes_equal, priced_free, NULL);
   for (int i = 0; i < 2; i++)
-    cache->least[i] = g_hash_table_new_full(passes_hash, passes_equal, g_free, NULL);
-  cache->layers = g_hash_table_new_full(layer_hash, layer_equal, g_free, NULL);
+    cache->least[i] = g_hash_table_new(passes_hash, passes_equal);
+  cache->layers = g_hash_table_new(layer_hash, layer_equal);
+  pool_init(&cache->layer_pool);
+  pool_init(&cache->least_pool);
   cache->splits = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   cache->freely = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   return cache;
@@ -160,6 +194,8 @@ void price_cache_free(PriceCache *cache)
   for (int i = 0; i < 2; i++)
     g_hash_table_unref(cache->least[i]);
   g_hash_table_unref(cache->layers);
+  g_ptr_array_unref(cache->layer_pool.blocks);
+  g_ptr_array_unref(cache->least_pool.blocks);
   g_hash_table_unref(cache->splits);
   g_hash_table_unref(cache->freely);
   for (int i = 0; i < cache->n_works; i++)
@@ -178,10 +214,12 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes)
   g_hash_table_remove_all(cache->priced);
   for (int i = 0; i < 2; i++)
     g_hash_table_remove_all(cache->least[i]);
+  pool_forget(&cache->least_pool);
   cache->table_bytes = 0;
   if (cache->layer_bytes <= most_bytes / 4 * 3)
     return;
   g_hash_table_remove_all(cache->layers);
+  pool_forget(&cache->layer_pool);
   cache->layer_bytes = 0;
 }
 
@@ -260,7 +298,7 @@ static const LayerPrice *find_layer_of(PriceCache *cache, const PassLayout *pass
   KnownLayer *known = g_hash_table_lookup(cache->layers, key);
 
   if (!known) {
-    known = g_new(KnownLayer, 1);
+    known = pool_take(&cache->layer_pool, sizeof *known);
     memcpy(&known->key, key, sizeof *key);
     new_layer(cache, passes, (int)key->at, &known->price);
     cache->layer_bytes += sizeof *known;
@@ -326,7 +364,7 @@ LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolea
   KnownLeast *known = g_hash_table_lookup(table, passes);
 
   if (!known) {
-    known = g_new(KnownLeast, 1);
+    known = pool_take(&cache->least_pool, sizeof *known);
     memcpy(&known->passes, passes, sizeof *passes);
     known->work = new_least(cache, passes, unhosted);
     cache->table_bytes += sizeof *known;
