@@ -1,5 +1,6 @@
 /* What --fix takes, and that plans have it. */
 #include "main.h"
+#include "search/space.h"
 #include "search_instance.h"
 
 START_TEST(fix_is_read)
@@ -220,5 +221,37 @@ START_TEST(layers_go_beside_fixed_states)
 }
 END_TEST
 
+/* Bit i: stage i with the optimizer on the host is in the space of a plan on so many devices. */
+static guint hosted_stages(const char *framework_name, int devices, guint space, const char *fixed)
+{
+  g_autoptr(Model) model = model_load("models/gemma-2-2b.json", NULL);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", devices);
+  g_autoptr(Framework) framework = fixture_framework(framework_name);
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .space = space, .top = 1, .threads = 1 };
+  StateChoice states[STATE_CHOICES];
+  guint stages = 0;
+
+  ck_assert(!*fixed || fixed_parse("--fix", fixed, &options.fixed, NULL));
+  base.gpus = base.dp = devices;
+  int n = space_states(&options, model, cluster, &base, states);
+  for (int i = 0; i < n; i++)
+    stages |= states[i].offload == 1 ? 1u << states[i].zero : 0;
+  return stages;
+}
+
+/* On one rank ZeRO-2 with the optimizer on the host is a plan of its own where gradients leave as they are made. */
+START_TEST(stages_on_one_rank_differ)
+{
+  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, SPACE_OFFLOAD, ""), 1);
+  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, SPACE_OFFLOAD | SPACE_STATES, ""), 1);
+  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, SPACE_OFFLOAD, "zero=2"), 4);
+  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 1, 0, "offload=optimizer"), 1);
+  ck_assert_uint_eq(hosted_stages("deepspeed", 1, SPACE_OFFLOAD, ""), 1 | 4);
+  ck_assert_uint_eq(hosted_stages("megatron-core-2026", 2, SPACE_OFFLOAD, "") & 4, 4);
+}
+END_TEST
+
 TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds, sgd_is_whole_where_it_must_be,
-          narrow_moments_are_legal, all_plans_have_what_is_fixed, layers_go_beside_fixed_states)
+          narrow_moments_are_legal, all_plans_have_what_is_fixed, layers_go_beside_fixed_states,
+          stages_on_one_rank_differ)

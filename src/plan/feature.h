@@ -41,9 +41,9 @@ typedef struct {
 
 #define EXCLUSIONS_MAX 64
 
-/* Replaces a list, an array of Exclusion that it owns or NULL, by the object `excludes` of a framework's file, and changes
- * it by `excludes_changes`; what the file has neither of stays. TDP_ERROR_INPUT; what is in the list then is the caller's
- * to free. */
+/* Replaces a list, an array of Exclusion that it owns or NULL, by the object `excludes` of a framework's file, and
+ * changes it by `excludes_changes`; without either it stays. TDP_ERROR_INPUT; what is in the list then is the
+ * caller's to free. */
 gboolean exclusions_read(const JsonDoc *doc, const cJSON *framework, GArray **list, GError **error);
 
 #endif

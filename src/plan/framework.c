@@ -443,7 +443,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_name_lists(doc, &parsed->framework, error) && check_flex_node(doc, &parsed->framework, error) &&
          read_choices(doc, &parsed->framework.choices, error) &&
-         exclusions_read(doc, json_root(doc), &parsed->framework.excludes, error) && read_modules(doc, &parsed->framework, error) &&
+         exclusions_read(doc, json_root(doc), &parsed->framework.excludes, error) &&
+         read_modules(doc, &parsed->framework, error) &&
          check_keys(doc, parsed->like == NULL, error);
 }
 
