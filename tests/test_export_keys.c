@@ -130,7 +130,7 @@ static const Change changes[] = {
     TENSOR ", \"recompute_granularity\": \"full\", \"partition_activations\": true" },
   { "cpu_offloading_num_layers", MEGATRON, "", "\"cpu_offloading_num_layers\": 20" },
   { "attention", MEGATRON, "", "\"attention\": \"unfused\"" },
-  { "attention", MEGATRON, "", "\"attention\": \"flash3\"" },
+  { "attention", MEGATRON, "", "\"attention\": \"flash1\"" },
   { "layer_split", MEGATRON, PIPE, PIPE ", \"layer_split\": [7, 9, 9, 7]" },
   { "layer_split", MEGATRON, PIPE, PIPE ", \"layer_split\": [7, 10, 9, 6]" },
   { "layer_strategies", "galvatron", "\"zero_stage\": 1",

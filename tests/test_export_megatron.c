@@ -161,7 +161,8 @@ START_TEST(megatron_formats_and_kernels)
 }
 END_TEST
 
-/* V100 runs no FlashAttention: what runs instead is written. */
+/* V100 runs no FlashAttention: what runs instead is written. From Hopper on Transformer Engine takes cuDNN's kernels
+ * where it may choose, before that FlashAttention-2. */
 START_TEST(megatron_attends_as_devices_can)
 {
   Case c = case_new("gpt2-xl", "dgx-2", 16);
@@ -172,6 +173,15 @@ START_TEST(megatron_attends_as_devices_can)
   test_text(lost(&c, "megatron"), "attention: efficient: not in Megatron-LM, which chooses its kernel\n");
   has_not(&c, "megatron", "--attention-backend");
   case_clear(&c);
+  for (int hopper = 0; hopper < 2; hopper++) {
+    Case d = case_new("llama-3.1-8b", hopper ? "dgx-h100" : "dgx", 16);
+    d.plan.attention = ATTENTION_FLASH3;
+    (hopper ? has_not : has)(&d, "megatron", "--attention-backend");
+    test_text(lost(&d, "megatron"), "");
+    d.plan.attention = ATTENTION_FLASH;
+    has(&d, "megatron", "--attention-backend flash");
+    case_clear(&d);
+  }
 }
 END_TEST
 

@@ -120,7 +120,7 @@ START_TEST(defaults_follow)
   ck_assert_int_eq(p.seq, 128);
   ck_assert_str_eq(p.schedule->name, "1f1b");
   ck_assert_str_eq(p.framework->name, FRAMEWORK_USUAL);
-  ck_assert(p.overlap.gradients && p.precision == DTYPE_BF16 && p.attention == ATTENTION_FLASH);
+  ck_assert(p.overlap.gradients && p.precision == DTYPE_BF16 && p.attention == ATTENTION_FLASH3);
 }
 END_TEST
 

@@ -19,7 +19,7 @@ static const char *const attention_flags[ATTENTION_KERNEL_COUNT] = {
   [ATTENTION_UNFUSED] = "--attention-backend unfused",
   [ATTENTION_FLASH1] = "--attention-backend flash",
   [ATTENTION_FLASH] = "--attention-backend flash",
-  [ATTENTION_FLASH3] = "--attention-backend flash", /* the newest that is installed */
+  [ATTENTION_FLASH3] = NULL, /* what Transformer Engine takes by itself where there is cuDNN's */
 };
 
 /* Fusions are on unless a flag says otherwise, the loss's is off. */
@@ -280,7 +280,7 @@ static void add_attention(Export *e, GString *flags)
                 "another width than values", name);
   else
     add(flags, attention_flags[wide ? ATTENTION_UNFUSED : kernel]);
-  if (kernel == ATTENTION_FLASH1 || kernel == ATTENTION_FLASH3)
+  if (kernel == ATTENTION_FLASH1)
     export_note(e, "attention: %s: Megatron-LM takes the newest that is installed", name);
 }
 

@@ -117,13 +117,17 @@ gboolean device_load(const char *name, Device *out, GError **error)
 AttentionKernel device_attention(const Device *device, AttentionKernel asked, AttentionKernel otherwise)
 {
   const Kernels *kernels = &device->kernels;
+  gboolean has[ATTENTION_KERNEL_COUNT] = { FALSE }, fused = FALSE;
 
-  if (asked <= ATTENTION_EFFICIENT)
+  if (asked <= ATTENTION_EFFICIENT || kernels->n_attention == 0)
     return asked;
-  for (int i = 0; i < kernels->n_attention; i++)
-    if (kernels->attention[i].kernel > ATTENTION_EFFICIENT)
-      return asked;
-  return kernels->n_attention > 0 ? otherwise : asked;
+  for (int i = 0; i < kernels->n_attention; i++) {
+    has[kernels->attention[i].kernel] = TRUE;
+    fused = fused || kernels->attention[i].kernel > ATTENTION_EFFICIENT;
+  }
+  if (!fused)
+    return otherwise;
+  return asked == ATTENTION_FLASH3 && !has[ATTENTION_FLASH3] && has[ATTENTION_FLASH] ? ATTENTION_FLASH : asked;
 }
 
 void device_clear(Device *device)

@@ -162,7 +162,8 @@ static inline gboolean device_scales_blocks(const Device *device)
 }
 
 /* The kernel that runs where `asked` is: itself, but on a device whose curves are of memory-efficient attention alone
- * (Volta, Turing: FlashAttention-2 needs compute capability 8.0) `otherwise`. */
+ * (Volta, Turing: FlashAttention-2 needs compute capability 8.0) `otherwise`, and FlashAttention-2 for kernels of
+ * FlashAttention-3's class where only the former has curves (Ampere). */
 AttentionKernel device_attention(const Device *device, AttentionKernel asked, AttentionKernel otherwise);
 
 /* Reads hardware/gpus/NAME.json (a bare name or a path) with its kernels. */
