@@ -25,7 +25,7 @@ START_TEST(operations_are_counted)
   Framework f = { .product_operations = 2 };
   const Op plain = { .kind = OP_MATMUL, .matmul = { .dtype = DTYPE_BF16, .batch = 8 } };
   const Op narrow = { .kind = OP_MATMUL, .matmul = { .dtype = DTYPE_FP8, .batch = 8, .loops = 8 } };
-  const Op stream = { .kind = OP_MEMORY, .memory = { .kernels = 3 } };
+  const Op stream = { .kind = OP_MEMORY, .memory = { .kernels = 3, .operations = 3 } };
   const Op router = { .kind = OP_MEMORY, .memory = { .kernels = 3, .operations = 40 } };
   const Op alone = { .kind = OP_COLLECTIVE, .collective = { .group = { .size = 1 } } };
   const Op pair = { .kind = OP_COLLECTIVE, .collective = { .group = { .size = 2 } } };

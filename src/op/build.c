@@ -110,7 +110,8 @@ static Op matmul(const Build *b, const char *name, Pass pass, double m, double n
 
 static Op stream(const char *name, Pass pass, double bytes, double kernels)
 {
-  return (Op) { .name = name, .kind = OP_MEMORY, .pass = pass, .memory = { .bytes = bytes, .kernels = kernels } };
+  return (Op) { .name = name, .kind = OP_MEMORY, .pass = pass,
+                .memory = { .bytes = bytes, .kernels = kernels, .operations = kernels } };
 }
 
 static Op collective(const Build *b, const char *name, Collective what, double bytes)
@@ -469,8 +470,10 @@ void build_stream(Build *b, const Stream *s)
 
   Op backward = stream(s->name, s->weights ? PASS_WEIGHT : PASS_INPUT, s->backward_bytes, s->backward_kernels);
 
-  forward.memory.operations = s->forward_operations;
-  backward.memory.operations = s->backward_operations;
+  if (s->forward_operations > 0)
+    forward.memory.operations = s->forward_operations;
+  if (s->backward_operations > 0)
+    backward.memory.operations = s->backward_operations;
   forward.memory.kernel = backward.memory.kernel = s->kernel;
   forward.saved_bytes = s->saved;
   forward.block_bytes = s->block;

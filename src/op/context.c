@@ -49,7 +49,8 @@ static Op core(const Core *c, double heads, double rows, double keys, double squ
 
 static Op sum(const Core *c, const char *name, double bytes)
 {
-  return (Op) { .name = name, .kind = OP_MEMORY, .redone = module_of(c), .memory = { .bytes = bytes, .kernels = 1 } };
+  return (Op) { .name = name, .kind = OP_MEMORY, .redone = module_of(c),
+                .memory = { .bytes = bytes, .kernels = 1, .operations = 1 } };
 }
 
 /* One step a rank of the ring: one on its own block, with the causal mask; of the others

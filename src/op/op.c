@@ -109,7 +109,7 @@ double op_operations(const Op *op, const Framework *framework)
   case OP_ATTENTION:
     return 10;
   case OP_MEMORY:
-    return op->memory.operations > 0 ? op->memory.operations : op->memory.kernels;
+    return op->memory.operations;
   default:
     return op->collective.group.size > 1 ? 4 : 0;
   }

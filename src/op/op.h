@@ -60,7 +60,7 @@ typedef struct {
       DType dtype;
     } attention;
     struct {
-      double bytes, kernels, operations; /* operations: of the host, 0 = its kernels */
+      double bytes, kernels, operations; /* operations: of the host */
       const char *kernel;                /* that files know the rate of; NULL = the op's name */
     } memory;
     struct {

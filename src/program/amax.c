@@ -48,7 +48,8 @@ void amax_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *
 {
   const PassLayout *p = &b->layout->passes;
   const Cluster *site = b->sites[chunk->rank].cluster;
-  Op gather = { .name = "amax", .kind = OP_MEMORY, .pass = s->pass, .memory = { .kernels = 1 } }, update = gather;
+  Op gather = { .name = "amax", .kind = OP_MEMORY, .pass = s->pass, .memory = { .kernels = 1, .operations = 1 } };
+  Op update = gather;
   Op reduce = { .name = "amax_reduce", .kind = OP_COLLECTIVE, .pass = s->pass };
 
   if (!reduces(b) || b->layout->mesh.places == 1 || !ends(b, chunk, piece, s->pass))
