@@ -107,7 +107,7 @@ double linear_cast_operations(const Build *b, const Linear *l, double kernels)
   const Framework *f = b->passes->framework;
   double tensors = linear_looped(b, l) ? MIN(l->batch, kernels) : 1;
 
-  return f->operation_s > 0 ? tensors + (kernels - tensors) * f->issue_s / f->operation_s : 0;
+  return f->operation_s > 0 ? tensors - 1 + (kernels - tensors) * f->issue_s / f->operation_s : 0;
 }
 
 double linear_layout_kernels(const Build *b, const Linear *l)

@@ -39,8 +39,8 @@ double linear_rescale_bytes(const Build *b, const Linear *l);
 double linear_cast_kernels(const Build *b, const Linear *l);
 double linear_layout_kernels(const Build *b, const Linear *l); /* of one layout, where each is cast on its own */
 
-/* Operations of the host for so many of them: what makes an expert's tensors and casts them is one, what it launches
- * besides, from C++, takes a launch each. */
+/* Operations of the host for so many of them, beyond what its product's are said to have for a cast (op.h): what makes
+ * each further expert's tensors and casts them is one, what it launches besides, from C++, takes a launch each. */
 double linear_cast_operations(const Build *b, const Linear *l, double kernels);
 
 /* Whether the scale of a tensor whose rows lie on several ranks is by the largest value of all. */

@@ -105,7 +105,7 @@ double op_operations(const Op *op, const Framework *framework)
 
   switch (op->kind) {
   case OP_MATMUL:
-    return framework->product_operations * (narrow ? 2 : 1) + op->matmul.loops;
+    return (narrow ? framework->narrow_product_operations : framework->product_operations) + op->matmul.loops;
   case OP_ATTENTION:
     return 10;
   case OP_MEMORY:

@@ -144,10 +144,11 @@ typedef struct {
 
 /*
  * Operations that the host issues for an op in PyTorch, of about the cost of a torch.nn.Linear: a kernel bound by
- * memory is one; a product of a framework's layers as many as that says, in 8 or 4 bits twice that ("more than 2x",
- * TransformerEngine#761); a grouped product one for each expert besides (a cuBLAS call each, with its
- * tensors: cublaslt_gemm.cu's nvte_multi_tensor_gemm); fused attention 10 and a collective 4, counted in Megatron
- * Core 0.17 (dot_product_attention.py, mappings.py); the router and what prepares the exchange as op/experts.c says.
+ * memory is one; a product of a framework's layers as many as that says, in 8 or 4 bits with the casts of its operands,
+ * which are none of their own; a grouped product one for each expert besides (a cuBLAS call each, with its
+ * tensors: cublaslt_gemm.cu's nvte_multi_tensor_gemm), and what op/narrow.h says of the casts of its experts; fused
+ * attention 10 and a collective 4, counted in Megatron Core 0.17 (dot_product_attention.py, mappings.py); the router and
+ * what prepares the exchange as op/experts.c says.
  */
 double op_operations(const Op *op, const Framework *framework);
 

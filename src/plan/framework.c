@@ -17,6 +17,9 @@ const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_r
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
 
+/* Of operations of products, where a file says nothing: "more than 2x", casts and all (TransformerEngine#761). */
+#define NARROW_OVER_WIDE 2
+
 static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", "maxtext", "jax",
                                             NULL };
 
@@ -158,6 +161,7 @@ static const JsonField fields[] = {
   { "cuda_version", JSON_REAL, FIELD(cuda_version), FALSE, 1, 1000 },
   { "issue_us", JSON_REAL, FIELD(issue_s), FALSE, 0, 1000, 1e-6 },
   { "product_operations", JSON_REAL, FIELD(product_operations), FALSE, 1, 100 },
+  { "narrow_product_operations", JSON_REAL, FIELD(narrow_product_operations), FALSE, 1, 100 },
   { "operation_us", JSON_REAL, FIELD(operation_s), FALSE, 0, 1000, 1e-6 },
   { "collective_us", JSON_REAL, FIELD(collective_s), FALSE, 0, 1000, 1e-6 },
   { "step_ms", JSON_REAL, FIELD(step_s), FALSE, 0, 1e5, 1e-3 },
@@ -199,7 +203,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "qkv_joined", "repeats_keys", "copies_split_qkv", "reduced_amax",
                                              "scaled_rope_apart", "encoder_one_stage", "moe_weighs_wide",
                                              "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
-                                             "updated_lists", "root_group",
+                                             "updated_lists", "root_group", "narrow_product_operations",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file
@@ -490,6 +494,8 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.fp8 = parsed.fp8;
   parsed.framework.experts = parsed.experts;
   parsed.framework.capacity = parsed.capacity;
+  if (parsed.framework.narrow_product_operations == 0)
+    parsed.framework.narrow_product_operations = NARROW_OVER_WIDE * parsed.framework.product_operations;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 

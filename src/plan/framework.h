@@ -219,7 +219,8 @@ typedef struct {
   double reduce_queue_params; /* or those of this many parameters, where that is more */
   double cuda_version;        /* whose libraries it calls */
   double issue_s;             /* host time to launch a kernel */
-  double product_operations;  /* of these, for a product with weights */
+  double product_operations;  /* of operation_s, for a product with weights in 16 bits or more; */
+  double narrow_product_operations; /* in 8 or 4 bits, with the casts of its input and its gradient */
   double operation_s;         /* host time of an operation that a layer issues (op/op.h); 0: issue_s a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */
