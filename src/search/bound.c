@@ -3,13 +3,13 @@
 #include <math.h>
 #include <string.h>
 
-#define SUMS 14
+#define SUMS 15
 
 /* Where the running sums of PriceSums lie. */
 static double **sum_at(PriceSums *s, int i)
 {
-  double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->either_s, &s->least_s, &s->least_input_s,
-                            &s->params, &s->expert_params, &s->narrow, &s->expert_narrow,
+  double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->weight_s, &s->either_s, &s->least_s,
+                            &s->least_input_s, &s->params, &s->expert_params, &s->narrow, &s->expert_narrow,
                             &s->frozen, &s->expert_frozen, &s->saved, &s->deferred };
   G_STATIC_ASSERT(G_N_ELEMENTS(sums) == SUMS);
   return sums[i];
@@ -22,7 +22,7 @@ static void layer_parts(double parts[SUMS], const LayerPrice *p)
   double whole = pass[PASS_BACKWARD].compute_s, input = pass[PASS_INPUT].compute_s;
   double split_s = pass[PASS_INPUT].seconds + pass[PASS_WEIGHT].seconds;
   const double all[] = { pass[PASS_FORWARD].seconds, pass[PASS_BACKWARD].seconds,
-                         MIN(pass[PASS_INPUT].seconds, pass[PASS_BACKWARD].seconds),
+                         MIN(pass[PASS_INPUT].seconds, pass[PASS_BACKWARD].seconds), pass[PASS_WEIGHT].seconds,
                          MIN(split_s, pass[PASS_BACKWARD].seconds),
                          pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s),
                          pass[PASS_FORWARD].compute_s + MIN(whole, input), p->params, p->expert_params,

@@ -25,7 +25,7 @@ typedef struct {
   /* Running sums over the layers, n_layers + 1 entries each, for each node type of a mixed cluster; one block of
    * memory, which begins with the first. */
   double *forward_s, *backward_s;
-  double *input_s;       /* input gradients */
+  double *input_s, *weight_s; /* input gradients, weight gradients */
   double *either_s;      /* backwards, split or not */
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
@@ -78,9 +78,9 @@ double bound_time(const Model *model, const Layout *layout, const Cluster *clust
 double bound_time_of_passes(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 
 /*
- * The same as bound_time(), closer where stages stand in a loop and backwards are whole: one sweep over every rank's
- * order of passes, each of which starts once its rank is free and what the neighbouring stage sends has arrived. 0 where
- * the order or what is sent depends on more. Tests find it a few hundred-thousandths below the simulation where the gradients go
+ * The same as bound_time(), closer where stages stand in a loop or are folded back and no passes run as one: one sweep
+ * over every rank's order of passes, each of which starts once its rank is free and what the neighbouring stage sends has
+ * arrived. 0 where the order or what is sent depends on more. Tests find it a few hundred-thousandths below the simulation where the gradients go
  * once a step.
  *
  * What data-parallel collectives add. Those of the step's start run one after the other from time 0, and pieces of a
@@ -88,7 +88,9 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
  * over; from the backward's end to the end of the sum the data lane is never idle. While it is busy passes are slowed
  * by no less than the least slowdown of its collectives. So whatever holds a pass up in the simulation, it can only
  * start later than in the sweep, be slowed for longer, and end later: all that the sweep does rises with what it is
- * given. Where ZeRO-3 gathers ahead of need its gathers are left out, and with them the slowdown.
+ * given. Where ZeRO-3 gathers ahead of need its gathers are left out, and with them the slowdown. Where it
+ * does not, a gather comes behind the pass before it that needs weights, and behind the sums that the lane has by then; a
+ * weight gradient by itself needs no weights.
  */
 double bound_time_by_order(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 

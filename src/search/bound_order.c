@@ -3,26 +3,30 @@
 
 #include <math.h>
 
+/* Passes that an order may hold: forwards, backwards, and their halves. */
+#define ORDER_PASSES (PASS_WEIGHT + 1)
+
 /* Layers whose weights are gathered, or gradients summed, as one. */
 typedef struct {
-  double pass_s[2]; /* [backward] */
+  double pass_s[ORDER_PASSES];
   double sum_s, across_s, gather_s;
   double ready_s;   /* when its weights are there for the first forward */
 } PieceTimes;
 
 typedef struct {
-  int left;           /* backwards that have not run */
+  int left;           /* weight gradients that have not been made */
   gboolean gathered, begun; /* its weights have been; its first forward has run */
   PieceTimes *pieces; /* in model order */
   int n_pieces;
   double sum_s, across_s; /* of gradients in one call */
-  double pass_s[2], send_s[2]; /* [backward]; of what it passes on: 0 = nothing */
+  double pass_s[ORDER_PASSES], send_s[ORDER_PASSES]; /* of what it passes on: 0 = nothing */
 } ChunkTimes;
 
 typedef struct {
   ChunkTimes *chunks;
   double clock;    /* when the next pass may start */
   double ended;    /* the last pass */
+  double used;     /* the last that needed weights */
   double lane;     /* when the data lane has done what it has */
   double slow_end; /* until then passes are slowed */
   double slowdown; /* at least */
@@ -42,7 +46,9 @@ static gboolean can_sweep(const Layout *l)
 {
   const Schedule *s = l->pipeline.schedule;
 
-  return s->placement == PLACE_LOOP && !s->vocabulary && !s->opportunistic && !s->recompute && !s->by_time && !s->split &&
+  gboolean placed = s->placement == PLACE_LOOP || s->placement == PLACE_ZIGZAG;
+
+  return placed && !s->vocabulary && !s->opportunistic && !s->recompute && !s->by_time && !s->pairs &&
          !l->passes.framework->single_process && l->n_runs == 0;
 }
 
@@ -55,14 +61,18 @@ static gboolean gathers_serially(const StateLayout *p)
          !o->keeps_gathered && o->tiling <= 1;
 }
 
+static int rank_of(const Bound *b, int stage)
+{
+  return schedule_place(b->layout->pipeline.schedule, &b->shape, stage, 0).rank;
+}
+
 static double send_s(const Bound *b, int stage, int to)
 {
-  int from_rank = stage % b->shape.ranks, to_rank = to % b->shape.ranks;
+  if (to < 0 || to >= b->stages || rank_of(b, stage) == rank_of(b, to))
+    return 0;
+  int from_rank = rank_of(b, stage), to_rank = rank_of(b, to);
   GroupShape pair;
   double bytes = op_boundary_bytes_at(b->model, &b->layout->passes, bound_first_layer(b, MAX(stage, to))), after = 0;
-
-  if (to < 0 || to >= b->stages || from_rank == to_rank)
-    return 0;
   const Cluster *between = mesh_pair_site(&b->layout->mesh, b->cluster, from_rank, to_rank, &pair);
   if (b->layout->pipeline.scatters_sends) {
     const Cluster *site = mesh_site(&b->layout->mesh, b->cluster, to_rank);
@@ -95,6 +105,13 @@ static double of_layers(const double *sum, int first, int end)
   return sum[end] - sum[first];
 }
 
+static const double *sum_of_pass(const PriceSums *s, Pass pass)
+{
+  const double *const sums[ORDER_PASSES] = { [PASS_FORWARD] = s->forward_s, [PASS_BACKWARD] = s->backward_s,
+                                             [PASS_INPUT] = s->input_s, [PASS_WEIGHT] = s->weight_s };
+  return sums[pass];
+}
+
 static double gather_s(const Bound *b, double params, double narrow, double frozen, int kind)
 {
   gboolean comes = params > 0 || (bound_states(b, kind)->zero == 3 && frozen > 0);
@@ -106,9 +123,10 @@ static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_
   const Bound *b = s->bound;
   const PriceSums *sums = b->sums;
   int base = node_type * (b->model->n_layers + 1);
-  PieceTimes t = { .pass_s = { of_layers(sums->forward_s + base, first, end),
-                               of_layers(sums->backward_s + base, first, end) } };
+  PieceTimes t = { 0 };
 
+  for (int pass = 0; pass < ORDER_PASSES; pass++)
+    t.pass_s[pass] = of_layers(sum_of_pass(sums, pass) + base, first, end);
   for (int kind = 0; kind < b->kinds; kind++) {
     double params = of_layers(kind ? sums->expert_params : sums->params, first, end);
     double narrow = of_layers(kind ? sums->expert_narrow : sums->narrow, first, end);
@@ -140,10 +158,10 @@ static ChunkTimes chunk_times(const TimedOrder *s, int rank, int chunk, PieceTim
   }
   c.sum_s = whole.sum_s;
   c.across_s = whole.across_s;
-  c.pass_s[0] = sum_of_stage_on(b, b->sums->forward_s, stage, type);
-  c.pass_s[1] = sum_of_stage_on(b, b->sums->backward_s, stage, type);
-  c.send_s[0] = send_s(b, stage, stage + 1);
-  c.send_s[1] = send_s(b, stage, stage - 1);
+  for (int pass = 0; pass < ORDER_PASSES; pass++)
+    c.pass_s[pass] = sum_of_stage_on(b, sum_of_pass(b->sums, pass), stage, type);
+  c.send_s[PASS_FORWARD] = send_s(b, stage, stage + 1);
+  c.send_s[PASS_BACKWARD] = c.send_s[PASS_INPUT] = send_s(b, stage, stage - 1);
   return c;
 }
 
@@ -210,16 +228,21 @@ static void sum_piece(const TimedOrder *s, RankTimes *r, double sum_s)
 }
 
 /* A pass of which pieces wait for their weights, or leave gradients. */
-static void run_pieces(TimedOrder *s, RankTimes *r, ChunkTimes *c, gboolean back, gboolean sums, double input)
+static void run_pieces(TimedOrder *s, RankTimes *r, ChunkTimes *c, Pass pass, gboolean sums, double input)
 {
+  gboolean back = pass != PASS_FORWARD, gathers = s->gathers_serially && pass != PASS_WEIGHT;
+
   for (int i = 0; i < c->n_pieces; i++) {
     const PieceTimes *piece = &c->pieces[back ? c->n_pieces - 1 - i : i];
     double start = MAX(r->clock, i == 0 ? input : 0);
-    if (s->gathers_serially && !(back && bound_states(s->bound, 0)->sharding.secondary))
-      start = MAX(start, r->ended + piece->gather_s);
+    if (gathers && !(back && bound_states(s->bound, 0)->sharding.secondary)) {
+      r->lane = MAX(r->lane, r->used) + piece->gather_s;
+      start = MAX(start, r->lane);
+    }
     if (!c->begun)
       start = MAX(start, piece->ready_s);
-    r->clock = r->ended = work_end(r, start, piece->pass_s[back]);
+    r->clock = r->ended = work_end(r, start, piece->pass_s[pass]);
+    r->used = pass != PASS_WEIGHT ? r->ended : r->used;
     if (sums)
       sum_piece(s, r, piece->sum_s + (c->left == 0 ? piece->across_s : 0));
   }
@@ -232,19 +255,21 @@ static double run_slot(gpointer data, int rank, int i, double input)
   RankTimes *r = &s->ranks[rank];
   const Slot *slot = &s->sweep.order->slots[i];
   ChunkTimes *c = &r->chunks[slot->chunk];
-  gboolean back = slot->pass == PASS_BACKWARD;
+  gboolean makes = slot->pass == PASS_BACKWARD || slot->pass == PASS_WEIGHT;
 
-  c->left -= back;
-  gboolean sums = back && !s->late_sums && (s->sums_each || c->left == 0);
+  if (slot->pass == PASS_WEIGHT) /* behind its input gradient, not what that sends */
+    input = 0;
+  c->left -= makes;
+  gboolean sums = makes && !s->late_sums && (s->sums_each || c->left == 0);
   gboolean whole = s->waits_for_sums && !s->fetches;
   if ((sums && !whole) || s->gathers_serially || (s->gathers_early && !c->begun)) {
-    run_pieces(s, r, c, back, sums, input);
+    run_pieces(s, r, c, slot->pass, sums, input);
   } else {
-    r->clock = r->ended = work_end(r, MAX(r->clock, input), c->pass_s[back]);
+    r->clock = r->ended = work_end(r, MAX(r->clock, input), c->pass_s[slot->pass]);
     if (sums)
       sum_piece(s, r, c->sum_s + (c->left == 0 ? c->across_s : 0));
   }
-  double arrival = r->ended + c->send_s[back];
+  double arrival = r->ended + c->send_s[slot->pass];
   if (!s->bound->layout->pipeline.overlaps_sends)
     r->clock = MAX(r->clock, arrival);
   return arrival;
