@@ -97,10 +97,36 @@ START_TEST(split_orders_bound_closely)
       double by_order = bound_time_by_order(in.model, LAYOUT(&plan), in.cluster, sums);
       ck_assert_double_le(by_order, m.iteration_s);
       ck_assert_double_le(bound_time(in.model, LAYOUT(&plan), in.cluster, sums, NULL), m.iteration_s);
+      ck_assert_double_le(bound_memory_by_order(in.model, LAYOUT(&plan), sums), m.peak_memory_bytes);
       if (plan.zero < 3 || !plan.overlap.parameters) /* what is gathered ahead is left out */
         ck_assert_double_gt(by_order, (plan.zero < 3 ? 0.98 : 0.85) * m.iteration_s);
     }
   }
+  instance_clear(&in);
+}
+END_TEST
+
+/* What the chunks of a rank hold together at one moment of a split order, scratch and buffers left out. */
+START_TEST(split_orders_bound_memory_closely)
+{
+  static const char *const names[] = { "zb-v", "zb-h1", "zb-h2", "v-half", "v-min" };
+  Instance in;
+
+  odd_links(&in, "torchtitan", 4, 0);
+  in.base.schedule = schedule_find(names[_i]);
+  in.base.pp = 4;
+  in.base.vpp = in.base.schedule->min_chunks;
+  in.base.split = (LayerSplit) { .stages = 4, .layers = { 1, 2, 2, 1 } };
+  if (in.base.vpp == 2)
+    in.base.split = (LayerSplit) { .stages = 8, .layers = { 0, 1, 1, 1, 1, 1, 1, 0 } };
+  in.base.micro_batch = 8;
+  in.base.global_batch = 128;
+  g_autoptr(PriceSums) sums = price_sums_new(in.model, LAYOUT(&in.base), in.cluster);
+  double by_order = bound_memory_by_order(in.model, LAYOUT(&in.base), sums);
+  Metrics m;
+  instance_simulate(&in, &in.base, NULL, &m);
+  ck_assert_double_le(by_order, m.peak_memory_bytes);
+  ck_assert_double_gt(by_order, 0.99 * m.peak_memory_bytes); /* without the order v-half is 6 % below */
   instance_clear(&in);
 }
 END_TEST
@@ -429,4 +455,4 @@ END_TEST
 
 TEST_LOOPS("search bounds", { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
            { bounds_count_what_split_passes_wait_for, 4 },
-           { split_orders_bound_closely, 8 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })
+           { split_orders_bound_closely, 8 }, { split_orders_bound_memory_closely, 5 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })

@@ -78,10 +78,10 @@ double bound_time(const Model *model, const Layout *layout, const Cluster *clust
 double bound_time_of_passes(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 
 /*
- * The same as bound_time(), closer where stages stand in a loop or are folded back and no passes run as one: one sweep
- * over every rank's order of passes, each of which starts once its rank is free and what the neighbouring stage sends has
- * arrived. 0 where the order or what is sent depends on more. Tests find it a few hundred-thousandths below the simulation where the gradients go
- * once a step.
+ * The same as bound_time(), closer where stages stand in a loop or are folded back and no passes run as one: a sweep
+ * over every rank's order of passes, each of which starts once its rank is free and what the neighbouring stage sends
+ * has arrived. 0 where the order or what is sent depends on more. Tests find it a few hundred-thousandths below the
+ * simulation where the gradients go once a step.
  *
  * What data-parallel collectives add. Those of the step's start run one after the other from time 0, and pieces of a
  * chunk's first forward wait for theirs. A piece's gradients are summed once its backward and the sums before it are
@@ -89,8 +89,8 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
  * by no less than the least slowdown of its collectives. So whatever holds a pass up in the simulation, it can only
  * start later than in the sweep, be slowed for longer, and end later: all that the sweep does rises with what it is
  * given. Where ZeRO-3 gathers ahead of need its gathers are left out, and with them the slowdown. Where it
- * does not, a gather comes behind the pass before it that needs weights, and behind the sums that the lane has by then; a
- * weight gradient by itself needs no weights.
+ * does not, a gather comes behind the pass before it that needs weights, and behind the sums that the lane has by
+ * then; a weight gradient by itself needs no weights.
  */
 double bound_time_by_order(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 
@@ -119,8 +119,8 @@ double bound_memory(const Layout *layout, const BoundRanks *ranks);
  * plan, are counted in room: as if every device had the memory of Cluster.device. */
 double memory_in_room(const Cluster *cluster, double bytes, double capacity_bytes);
 
-/* The same, closer where backwards are whole and stages stand in a loop: walks
- * each rank's order of passes with the sizes of its chunks. What data-parallel
+/* The same, closer where bound_time_by_order() sweeps orders: walks each rank's order of passes with the sizes of its
+ * chunks, of which an input gradient leaves what the weight gradient needs. What data-parallel
  * communication holds beside them is left out. */
 double bound_memory_by_order(const Model *model, const Layout *layout, const PriceSums *sums);
 

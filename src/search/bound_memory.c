@@ -154,26 +154,47 @@ double bound_memory(const Layout *l, const BoundRanks *all)
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }
 
+/* What a forward of a chunk leaves, and of it what its weight gradient needs. */
+typedef struct {
+  double saved, deferred;
+} ChunkBytes;
+
+static double peak_by_order(const ScheduleOrder *order, int rank, const ChunkBytes *bytes)
+{
+  double held = 0, peak = 0;
+
+  for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
+    const Slot *slot = &order->slots[i];
+    const ChunkBytes *of = &bytes[slot->chunk];
+    held += slot->pass == PASS_FORWARD ? of->saved
+            : slot->pass == PASS_INPUT ? of->deferred - of->saved
+                                       : -(slot->pass == PASS_WEIGHT ? of->deferred : of->saved);
+    peak = MAX(peak, held);
+  }
+  return peak;
+}
+
 double bound_memory_by_order(const Model *model, const Layout *l, const PriceSums *sums)
 {
   Bound b = bound_of(model, l, NULL, sums);
   const Schedule *schedule = l->pipeline.schedule;
   BoundRanks all = bound_ranks(model, l, sums);
 
-  if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
+  if (!bound_knows_order(schedule))
     return bound_memory(l, &all);
   /* more micro-batches never hold less, and by then the pipeline is full */
-  b.shape.micro = MIN(b.shape.micro, 4 * MAX(b.shape.ranks, b.shape.group));
+  if (!schedule->split && schedule->placement == PLACE_LOOP)
+    b.shape.micro = MIN(b.shape.micro, 4 * MAX(b.shape.ranks, b.shape.group));
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
-  g_autofree double *saved = g_new(double, b.shape.chunks);
+  g_autofree ChunkBytes *bytes = g_new(ChunkBytes, b.shape.chunks);
   for (int rank = 0; rank < b.shape.ranks; rank++) {
     gboolean last = FALSE;
     for (int chunk = 0; chunk < b.shape.chunks; chunk++) {
       int stage = bound_stage(&b, rank, chunk);
-      saved[chunk] = sum_of_stage(&b, sums->saved, stage);
+      bytes[chunk] = (ChunkBytes) { sum_of_stage(&b, sums->saved, stage), sum_of_stage(&b, sums->deferred, stage) };
       last |= stage == b.stages - 1;
     }
-    add_rank(&all, rank_bytes(&b, rank, last, schedule_order_peak(schedule, &b.shape, order, rank, saved)));
+    add_rank(&all, rank_bytes(&b, rank, last, peak_by_order(order, rank, bytes)));
   }
   return bound_memory(l, &all);
 }

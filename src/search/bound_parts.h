@@ -62,6 +62,15 @@ static inline gboolean bound_alike(const Bound *b)
          b->layout->pipeline.schedule->placement == PLACE_LOOP;
 }
 
+/* Whether orders of the schedule follow from its shape alone, and hold nothing but forwards and backwards, whole or split,
+ * that run one after the other. */
+static inline gboolean bound_knows_order(const Schedule *s)
+{
+  gboolean placed = s->placement == PLACE_LOOP || s->placement == PLACE_ZIGZAG;
+
+  return placed && !s->vocabulary && !s->opportunistic && !s->recompute && !s->by_time && !s->pairs;
+}
+
 /* Of all stages of a rank. */
 double sum_of_rank(const Bound *b, const double *sum, int rank);
 BoundWeights bound_weights(const Bound *b, int rank); /* but for `sharers`, */
