@@ -7,10 +7,10 @@ ink = '#1A202C'
 soft = '#5A6472'
 alarm = '#C53030'
 width = 1200
-height = 560
+height = 560 + further
 left = 78
 right = 100 # holds the capacity's label
-top = 118
+top = 118 + further # pixels of the second line of what stands below the title and on
 bottom = 62
 bars = stages == 1 ? 0 : stages > 10 ? 300 : 60 + 24 * stages # width of the second panel
 across(pixels) = 1.0 * pixels / width
@@ -49,13 +49,15 @@ do for [format in formats] {
   set xlabel sprintf('time (%s)', unit) tc rgb soft offset 0,0.4
   set label sprintf('memory (%s)', size) at screen across(22), graph 0.5 center rotate tc rgb soft
   set label headline at screen across(left), down(24) left font face.',14' tc rgb ink
-  set label subtitle at screen across(left), down(47) left font face.',10' tc rgb soft
+  do for [i = 1:lines] {
+    set label line[i] at screen across(left), down(47 + line_pixels * (i - 1)) left font face.',10' tc rgb soft
+  }
   set label panel at screen across(left), down(top - 12) left font face.',10' tc rgb soft
   x = left
   do for [i = 1:parts] {
-    set object i rectangle from screen across(x), down(80) to screen across(x + 12), down(68) \
+    set object i rectangle from screen across(x), down(80 + further) to screen across(x + 12), down(68 + further) \
       fs solid noborder fc rgb part_rgb(i) front
-    set label part_name[i] at screen across(x + 18), down(74) left font face.',10' tc rgb ink
+    set label part_name[i] at screen across(x + 18), down(74 + further) left font face.',10' tc rgb ink
     x = x + 40 + 5.9 * strlen(part_name[i])
   }
   if (capacity <= highest) {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "report/compare.h"
+#include "report/plots.h"
 #include "report_run.h"
 
 #include <glib/gstdio.h>
@@ -58,6 +59,63 @@ START_TEST(plots_of_long_steps_stay_small)
 
   if (have_gnuplot())
     check_plots(&r, TRUE, 2000000);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(lines_hold_all_words)
+{
+  static const struct {
+    const char *text;
+    int letters;
+    const char *lines;
+  } cases[] = {
+    { "", 10, "" },
+    { "one, two", 8, "one, two" },
+    { "one, two", 7, "one,|two" },
+    { "one, two words more", 12, "one,|two words|more" },
+    { "µµµ · the first", 9, "µµµ|· the|first" },
+    { "one two·three", 8, "one|two·three" },
+    { "uncommonlylong, a b", 5, "uncommonlylong,|a b" },
+    { "uncommonlylong", 5, "uncommonlylong" },
+    { "a uncommonlylong", 5, "a|uncommonlylong" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_auto(GStrv) lines = plot_lines(cases[i].text, cases[i].letters);
+    g_autofree char *joined = g_strjoinv("|", lines);
+    ck_assert_str_eq(joined, cases[i].lines);
+  }
+}
+END_TEST
+
+/* A label too long for the sheet goes on in a second line, with what is said behind it at its end. */
+START_TEST(long_plans_stay_on_the_sheet)
+{
+  Run r = run_new((Shape) { 1, 8, 1, 1, 5000, FALSE });
+  g_autofree char *folder = test_directory(), *one = g_strnfill(150, 'a'), *other = g_strnfill(150, 'b');
+  Plan named = *r.result.plan;
+  const PicturesTo to = { folder, 0 };
+
+  named.types[0] = one;
+  named.types[1] = other;
+  named.types[2] = NULL;
+  r.result.plan = &named;
+  if (have_gnuplot()) {
+    ck_assert(plot_timeline_start(&r.result, r.trace, &to, NULL) && plot_memory(&r.result, r.trace, &to, NULL));
+    for (int i = 2; i < 6; i++) {
+      g_autofree char *path = g_build_filename(folder, pictures[i], NULL), *text = NULL;
+      ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+      if (g_str_has_suffix(path, "svg")) {
+        const char *first = strstr(text, one), *second = strstr(text, other);
+        ck_assert(first && second && first < second && memchr(first, '<', second - first)); /* two labels */
+        ck_assert_int_eq(strstr(text, "the first ") != NULL, i == 4);
+      }
+      g_remove(path);
+    }
+  }
+  g_rmdir(folder);
+  r.result.plan = r.kept;
   run_clear(&r);
 }
 END_TEST
@@ -160,5 +218,6 @@ START_TEST(gnuplot_that_hangs)
 }
 END_TEST
 
-TEST_MAIN("report-plots", plots_are_drawn, plots_of_long_steps_stay_small, comparison_has_a_panel_a_plan,
+TEST_MAIN("report-plots", plots_are_drawn, plots_of_long_steps_stay_small, lines_hold_all_words,
+          long_plans_stay_on_the_sheet, comparison_has_a_panel_a_plan,
           folder_that_cannot_be_made, no_gnuplot, gnuplot_that_fails, gnuplot_that_hangs)

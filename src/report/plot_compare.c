@@ -52,9 +52,14 @@ static double write_titles(TimelinePicture *t, const Panel *p, const char *title
   gboolean room = TITLE_LETTER * g_utf8_strlen(title, -1) + LABEL_LETTER * g_utf8_strlen(label, -1) < width;
 
   timeline_text(t, TIMELINE_LEFT, y + 20, FALSE, 11, p->result->fits ? TIMELINE_INK : TIMELINE_ALARM, title);
-  timeline_text(t, room ? TIMELINE_LEFT + width : TIMELINE_LEFT, y + 20 + (room ? 0 : LINE_PIXELS), room, 9,
-                TIMELINE_SOFT, label);
-  return y + TITLE_PIXELS + (room ? 0 : LINE_PIXELS);
+  if (room) {
+    timeline_text(t, TIMELINE_LEFT + width, y + 20, TRUE, 9, TIMELINE_SOFT, label);
+    return y + TITLE_PIXELS;
+  }
+  g_auto(GStrv) lines = plot_lines(label, width / LABEL_LETTER);
+  for (int i = 0; lines[i]; i++)
+    timeline_text(t, TIMELINE_LEFT, y + 20 + LINE_PIXELS * (i + 1), FALSE, 9, TIMELINE_SOFT, lines[i]);
+  return y + TITLE_PIXELS + LINE_PIXELS * g_strv_length(lines);
 }
 
 /* The panels' colours, the same pass in the same hue in all. */

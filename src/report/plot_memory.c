@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#define LINE_PIXELS 16
+#define LINE_LETTERS 185 /* of what stands below the title, up to the sheet's edge */
 #define BINS 500 /* of the time axis; each draws its first, least, most and last point */
 
 typedef struct {
@@ -113,12 +115,16 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
                   *capacity = format_bytes(cluster_whole_bytes(r->cluster, r->metrics.capacity_bytes));
   g_autofree char *panel = g_strdup_printf("stage %d, %s: peak %s of %s", r->metrics.peak_row,
                                             result_peak_text(r), peak, capacity);
+  g_auto(GStrv) lines = plot_lines(label, LINE_LETTERS);
   const char *unit;
 
   plot_time_unit(t->end_s, &unit);
   picture_set_text(p, "unit", unit);
   picture_set_text(p, "headline", title);
-  picture_set_text(p, "subtitle", label);
+  picture_set_texts(p, "line", lines, g_strv_length(lines));
+  picture_set_real(p, "lines", g_strv_length(lines));
+  picture_set_real(p, "line_pixels", LINE_PIXELS);
+  picture_set_real(p, "further", LINE_PIXELS * (g_strv_length(lines) - 1));
   picture_set_text(p, "panel", panel);
 }
 

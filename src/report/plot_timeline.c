@@ -5,6 +5,8 @@
 #include "report/timeline_panel.h"
 
 #define TOP 84
+#define LINE_PIXELS 16
+#define LINE_LETTERS 220 /* of what stands below the title, up to the sheet's edge */
 #define ROWS_MAX 32
 
 /* What is drawn, and what is not as usual. */
@@ -27,12 +29,15 @@ static gboolean draw(Panel *panel, const char *name, const char *title, const ch
                      GError **error)
 {
   TimelinePicture t;
+  g_auto(GStrv) lines = plot_lines(below, LINE_LETTERS);
+  double top = TOP + LINE_PIXELS * (g_strv_length(lines) - 1);
 
-  timeline_picture_init(&t, panel->trace->end_s, panel->trace->unitless, TOP);
-  double bottom = panel_draw(panel, &t, TOP, panel->n_rows);
+  timeline_picture_init(&t, panel->trace->end_s, panel->trace->unitless, top);
+  double bottom = panel_draw(panel, &t, top, panel->n_rows);
   timeline_text(&t, TIMELINE_LEFT, 24, FALSE, 14, TIMELINE_INK, title);
-  timeline_text(&t, TIMELINE_LEFT, 47, FALSE, 10, TIMELINE_SOFT, below);
-  panel_headings(&t, TOP - 10, panel->result != NULL);
+  for (int i = 0; lines[i]; i++)
+    timeline_text(&t, TIMELINE_LEFT, 47 + LINE_PIXELS * i, FALSE, 10, TIMELINE_SOFT, lines[i]);
+  panel_headings(&t, top - 10, panel->result != NULL);
   gboolean ok = timeline_picture_draw(&t, name, bottom, &panel->colors, to, error);
   timeline_picture_clear(&t);
   return ok;

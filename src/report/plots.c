@@ -17,6 +17,36 @@ char *plot_title(const Result *r)
   return g_strdup_printf("%s on %s: %s a step", r->model->name, devices, step);
 }
 
+/* Where the line at `text` ends, all of which is longer: the last good place within its letters, else the last space. */
+static const char *line_end(const char *text, int letters)
+{
+  const char *comma = NULL, *space = NULL, *c = text;
+
+  for (int i = 0; *c && (i <= letters || !space); i++, c = g_utf8_next_char(c))
+    if (*c == ' ' && c > text) {
+      space = c;
+      if (c[-1] == ',' || g_str_has_prefix(c + 1, "·"))
+        comma = c;
+    }
+  return comma ? comma : space ? space : c;
+}
+
+char **plot_lines(const char *text, int letters)
+{
+  g_autoptr(GStrvBuilder) lines = g_strv_builder_new();
+
+  while (g_utf8_strlen(text, -1) > letters) {
+    const char *end = line_end(text, letters);
+    g_autofree char *line = g_strndup(text, end - text);
+    if (!*end)
+      break;
+    g_strv_builder_add(lines, line);
+    text = end + 1;
+  }
+  g_strv_builder_add(lines, text);
+  return g_strv_builder_end(lines);
+}
+
 gboolean plot_folder(const char *folder, GError **error)
 {
   if (g_str_equal(folder, "-"))

@@ -24,4 +24,8 @@ double plot_time_unit(double end_s, const char **name);
 /* First line of a picture: what was run on what. Newly allocated. */
 char *plot_title(const Result *result);
 
+/* A text in lines of at most so many letters, broken after commas and before "·" where it can be, else at spaces; a
+ * longer word stands alone in its line. Newly allocated, at least one line. */
+char **plot_lines(const char *text, int letters);
+
 #endif
