@@ -14,9 +14,10 @@ char *explain_counts(const SearchResult *f)
   GString *s = g_string_new(NULL);
 
   g_string_append_printf(s, "Search: %" G_GINT64_FORMAT " plans in the space. %" G_GINT64_FORMAT
-                         " were simulated; %" G_GINT64_FORMAT " were skipped, because a lower bound shows that they are no "
-                         "better than those found\n",
-                         f->space, f->simulated, f->bounded);
+                         " %s simulated; %" G_GINT64_FORMAT " %s skipped, because a lower bound shows that %s no better than "
+                         "those found\n",
+                         f->space, f->simulated, f->simulated == 1 ? "was" : "were", f->bounded,
+                         f->bounded == 1 ? "was" : "were", f->bounded == 1 ? "it is" : "they are");
   if (f->refined > 0)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " %s beyond the space, with some layers of each stage recomputed or ZeRO "
                            "over fewer ranks\n",
