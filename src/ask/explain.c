@@ -134,6 +134,16 @@ static int nearest_reason(const SearchResult *f)
   return nearest;
 }
 
+/* The rule but `other` that most plans broke first; -1 if none did. */
+static int commonest_reason(const SearchResult *f, int other)
+{
+  int most = -1;
+  for (int i = 0; i < RULE_COUNT; i++)
+    if (i != other && f->rejected[i] && (most < 0 || f->rejected[i] > f->rejected[most]))
+      most = i;
+  return most;
+}
+
 /* What stands against a plan that a rule turned down, or what its framework excludes. */
 static char *why_rejected(const SearchResult *f, int reason, const Model *model, const Cluster *cluster)
 {
@@ -275,20 +285,27 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
   return g_strdup("neither 64 times the GPUs nor 1/64 of the sequence was found to do");
 }
 
-/* What stands in the way of the plans that come nearest to being legal. */
+/* What stands in the way of most plans, and of most others. */
 static char *explain_illegal(const SearchResult *f, const Model *model, const Cluster *cluster,
                              const SearchOptions *options)
 {
-  int reason = nearest_reason(f);
+  const int reason = commonest_reason(f, -1), next = commonest_reason(f, reason);
 
   if (f->space == 0) {
     g_autofree char *empty = explain_empty(model, cluster, options);
     return g_strdup_printf("--fix leaves no plan: %s", empty);
   }
+  GString *s = g_string_new(NULL);
   g_autofree char *why = why_rejected(f, reason, model, cluster), *batch = other_batch(model, cluster, options);
-  return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT
-                         " come nearest and break a rule: %s%s%s", f->space, f->rejected[reason], why,
-                         batch ? "; " : "", batch ? batch : "");
+  g_string_append_printf(s, "no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT " break a rule: %s", f->space,
+                         f->rejected[reason], why);
+  if (next >= 0) {
+    g_autofree char *another = why_rejected(f, next, model, cluster);
+    g_string_append_printf(s, "; %" G_GINT64_FORMAT " another: %s", f->rejected[next], another);
+  }
+  if (batch)
+    g_string_append_printf(s, "; %s", batch);
+  return g_string_free(s, FALSE);
 }
 
 /* Why the smallest plan does not take one sequence at a time, where that is not memory; "" if it does. */
