@@ -3,9 +3,12 @@
 
 #include "ask/explain.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/cli.h"
 #include "cli/drawn.h"
 #include "plan/excludes.h"
+
+#include <string.h>
 
 #define SEQ_USUAL 8192 /* tokens, up to which the longest sequence of a model is taken without a word */
 
@@ -131,13 +134,39 @@ static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
          (!o->why_not || fixed_parse("--why-not", o->why_not, &p->why_not, error));
 }
 
+/* Whether a name stands for its software: it has no date, or is the last one where all have. `next` follows it. */
+static gboolean stands_for_all(const char *name, const char *next)
+{
+  const char *dated = strstr(name, "-20");
+  g_autofree char *undated = dated ? g_strndup(name, dated - name) : NULL;
+
+  return !dated || (!g_str_has_suffix(undated, "-dev") && !framework_exists(undated) &&
+                    !(next && g_str_has_prefix(next, undated)));
+}
+
+/* "; such are trained by deepspeed, fsdp": the frameworks of the data that train an adapter. */
+static char *adapted_by(const Adapter *adapter)
+{
+  g_auto(GStrv) names = files_names("plans/frameworks");
+  GString *s = g_string_new(NULL);
+
+  for (int i = 0; names[i]; i++) {
+    g_autoptr(Framework) f = stands_for_all(names[i], names[i + 1]) ? framework_load(names[i], NULL) : NULL;
+    if (f && !framework_adapts_only(f, adapter))
+      g_string_append_printf(s, "%s%s", s->len ? ", " : "; such are trained by ", f->name);
+  }
+  return g_string_free(s, FALSE);
+}
+
 static gboolean read_adapter(Planning *p, const PlanOptions *o, GError **error)
 {
   if (!cli_adapter(o->adapter, p->model, &p->base.adapter, error))
     return FALSE;
   const char *only = framework_adapts_only(p->framework, &p->base.adapter);
-  if (only)
-    input_error(error, "--adapter: %s: expected %s with --framework %s", o->adapter, only, p->framework->name);
+  if (only) {
+    g_autofree char *others = adapted_by(&p->base.adapter);
+    input_error(error, "--adapter: %s: expected %s with --framework %s%s", o->adapter, only, p->framework->name, others);
+  }
   return !only;
 }
 
