@@ -214,5 +214,32 @@ START_TEST(launches)
 }
 END_TEST
 
+/* Its launcher sets one connection, with which no exchange runs beside a pass, but for Megatron-FSDP. */
+START_TEST(connections)
+{
+  Case c = case_new("mixtral-8x7b", "dgx-h100", 16);
+  g_autoptr(Framework) own = framework_load("megatron-core-2026", NULL);
+
+  c.plan.framework = own;
+  c.plan.dp = 16;
+  c.plan.ep = 8;
+  c.plan.zero = 1;
+  has_not(&c, "primus", "MAX_CONNECTIONS");
+  c.plan.overlap.exchange = TRUE;
+  has(&c, "primus", "GPUS_PER_NODE=8 ./primus-cli slurm srun -N 2 -- container --env CUDA_DEVICE_MAX_CONNECTIONS=32 -- train "
+                    "pretrain --config FILE\n");
+  case_clear(&c);
+  c = case_new("mixtral-8x7b", "dgx-h100", 8);
+  c.plan.framework = own;
+  c.plan.ep = c.plan.dp = 8;
+  c.plan.zero = 1;
+  c.plan.overlap.exchange = TRUE;
+  has(&c, "primus", "./primus-cli direct --env CUDA_DEVICE_MAX_CONNECTIONS=32 -- train pretrain --config FILE\n");
+  c.plan.zero = 2;
+  has_not(&c, "primus", "MAX_CONNECTIONS");
+  case_clear(&c);
+}
+END_TEST
+
 TEST_MAIN("export primus", every_flag_is_recorded, every_flag_is_spelled, values_keep_their_kinds, defaults_are_told,
-          schedules_of_its_own, older_core, models, launches)
+          schedules_of_its_own, older_core, models, launches, connections)

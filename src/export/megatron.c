@@ -368,9 +368,8 @@ static void put_array(GString *text, const char *name, const GString *flags)
   g_string_append(text, ")\n");
 }
 
-/* Megatron-FSDP refuses what tensor parallelism asks for: NULL. Of an exchange beside passes moe/README.md (core 0.20)
- * says more than 1, and arguments.py 32. */
-static const char *connections(const Export *e)
+/* Of an exchange beside passes moe/README.md (core 0.20) says more than 1, and arguments.py 32. */
+const char *megatron_connections(const Export *e)
 {
   return megatron_fsdp(e)                   ? NULL
          : e->layout.passes.overlap_exchange ? "CUDA_DEVICE_MAX_CONNECTIONS=32"
@@ -381,11 +380,11 @@ static void put_connections(Export *e, GString *text)
 {
   const PassLayout *p = &e->layout.passes;
 
-  if (!connections(e)) {
+  if (!megatron_connections(e)) {
     g_string_append(text, "\nunset CUDA_DEVICE_MAX_CONNECTIONS\n");
     return;
   }
-  g_string_append_printf(text, "\nexport %s\n", connections(e));
+  g_string_append_printf(text, "\nexport %s\n", megatron_connections(e));
   if (p->overlap_exchange && (p->tp > 1 || p->cp > 1))
     export_note(e, "CUDA_DEVICE_MAX_CONNECTIONS: 32 lets tokens be exchanged beside passes; before Blackwell tensor and "
                    "context parallelism overlap best with 1, and Megatron-LM warns that it is a choice: measure both");
@@ -455,8 +454,8 @@ static void launch(Export *e, const char *file, GString *line)
   (void)file;
   plan_flags(e, flags);
   g_string_replace(flags, "\n", " ", 0);
-  if (connections(e))
-    export_words(line, "%s", connections(e));
+  if (megatron_connections(e))
+    export_words(line, "%s", megatron_connections(e));
   if (megatron_rank_capacity(e) > 0)
     export_words(line, MEGATRON_FUSES_EXPERTS);
   export_torchrun(e, line, trainer ? trainer->script : "pretrain_gpt.py", NULL);

@@ -131,11 +131,17 @@ static void put_overrides(const char *flags, GString *text)
   }
 }
 
+/* Primus sets 1 where nothing is set (runner/helpers/envs/base_env.sh) and 8 for FSDP (patches/env_patches.py); into its
+ * containers it hands only variables that it knows (runner/primus-cli-container.sh), and those of --env. */
 static void launch(Export *e, const char *file, GString *line)
 {
   g_autofree char *mode = e->nodes > 1 ? g_strdup_printf("slurm srun -N %d", e->nodes) : g_strdup("direct");
+  gboolean own = e->layout.passes.overlap_exchange && megatron_connections(e);
 
-  export_words(line, "GPUS_PER_NODE=%d ./primus-cli %s -- train pretrain --config ", e->node_gpus, mode);
+  export_words(line, "GPUS_PER_NODE=%d ./primus-cli %s", e->node_gpus, mode);
+  if (own)
+    export_words(line, "%s--env %s", e->nodes > 1 ? "-- container " : "", megatron_connections(e));
+  export_words(line, "-- train pretrain --config ");
   export_shell(line, file);
 }
 

@@ -135,6 +135,10 @@ static inline gboolean megatron_fsdp(const Export *e)
   return e->layout.states[0].zero >= 2;
 }
 
+/* "CUDA_DEVICE_MAX_CONNECTIONS=1", or what an exchange of tokens beside passes asks for instead; NULL: unset, as
+ * Megatron-FSDP refuses what tensor parallelism asks for. */
+const char *megatron_connections(const Export *e);
+
 /* What Megatron Core overlaps of gradients and parameters, as bits. */
 static inline guint megatron_overlaps(const Export *e)
 {
