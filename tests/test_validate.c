@@ -373,6 +373,7 @@ static const struct {
 } words[] = {
   { "shard_group", "rack", "gpus_per_node" },
   { "virtual_pipeline_model_parallel_size", "4", "fastest" },
+  { "memory_stage", "middle", "fullest, first or last" },
   { "recompute_modules", "layernorm+layernorm", "modules joined by +, each once" },
   { "recompute_modules", "qkv", "modules joined by +, each once" },
 };

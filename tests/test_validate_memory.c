@@ -77,4 +77,39 @@ START_TEST(gradients_summed_once)
 }
 END_TEST
 
-TEST_LOOPS("validate_memory", { memory_is_counted_alike }, { no_more_is_reserved_than_there_is }, { gradients_summed_once })
+#define LOGGED(framework, generation, zero, batch) \
+  "a,s,src," framework "," generation ",Llama-3-8B,8,1024,3584,8,8,4096,128256,swiglu,flash,dgx,2,1,0,2,1,1f1b,1,1," zero "," \
+  batch ",32,full,bf16,,,,0.5,9,max_allocated,\n"
+
+static const struct {
+  const char *small, *large;
+  gboolean logits; /* of the figures' stage */
+} logged[] = {
+  { LOGGED("pytorch-fsdp2", "torchtitan-2025-11", "3", "1"), LOGGED("pytorch-fsdp2", "torchtitan-2025-11", "3", "4"), TRUE },
+  { LOGGED("pytorch-fsdp2", "kempnerforge-2026", "3", "1"), LOGGED("pytorch-fsdp2", "kempnerforge-2026", "3", "4"), FALSE },
+  { LOGGED("nanotron", "nanotron-2025", "0", "1"), LOGGED("nanotron", "nanotron-2025", "0", "4"), FALSE },
+  { LOGGED("megatron", "megatron-core", "0", "1"), LOGGED("megatron", "megatron-core", "0", "4"), TRUE },
+};
+
+/* Three more sequences in a micro-batch add their logits, at least 6 bytes each, to the last stage, the fullest, alone. */
+START_TEST(figures_are_of_a_stage)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+  const double logits = 3 * 4096 * 128256.0;
+  double bytes[2];
+
+  ck_assert(add_rows(v, logged[_i].small, NULL) && add_rows(v, logged[_i].large, NULL));
+  for (int i = 0; i < 2; i++) {
+    const CaseResult *c = g_ptr_array_index(v->cases, i);
+    ck_assert_msg(!c->skipped, "%s", c->skipped);
+    bytes[i] = c->predicted_memory_bytes;
+  }
+  if (logged[_i].logits)
+    ck_assert_double_gt(bytes[1] - bytes[0], 5 * logits);
+  else
+    ck_assert_double_lt(bytes[1] - bytes[0], 2 * logits);
+}
+END_TEST
+
+TEST_LOOPS("validate_memory", { memory_is_counted_alike }, { no_more_is_reserved_than_there_is }, { gradients_summed_once },
+           { figures_are_of_a_stage, G_N_ELEMENTS(logged) })

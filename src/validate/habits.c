@@ -7,7 +7,7 @@
 
 typedef struct {
   int recompute, memory, graph;
-  char *modules, *shard_group, *chunks, *exchange;
+  char *modules, *shard_group, *chunks, *exchange, *stage;
   Habits habits;
 } Parsed;
 
@@ -26,6 +26,7 @@ static const JsonField fields[] = {
   { "bf16_states", JSON_BOOL, FIELD(bf16_states) },
   { "dropout", JSON_BOOL, FIELD(dropout) },
   { "memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
+  { "memory_stage", JSON_STRING, G_STRUCT_OFFSET(Parsed, stage) },
   { "recompute_modules", JSON_STRING, G_STRUCT_OFFSET(Parsed, modules) },
   { "virtual_pipeline_model_parallel_size", JSON_STRING, G_STRUCT_OFFSET(Parsed, chunks) },
   { "shard_group", JSON_STRING, G_STRUCT_OFFSET(Parsed, shard_group) },
@@ -79,6 +80,15 @@ static gboolean bad_word(const char *framework, const char *key, const char *val
   return input_error(error, "framework: %s: unstated.%s: \"%s\": expected %s", framework, key, value, expected);
 }
 
+static gboolean read_stage(Parsed *p, const char *framework, GError **error)
+{
+  static const char *const names[] = { "fullest", "first", "last", NULL };
+  int found = p->stage ? names_find(names, p->stage) : MEMORY_FULLEST;
+
+  p->habits.memory_stage = MAX(found, 0);
+  return found >= 0 || bad_word(framework, "memory_stage", p->stage, "fullest, first or last", error);
+}
+
 static gboolean read_words(Parsed *p, const char *framework, GError **error)
 {
   p->habits.recompute_modules = p->modules ? recompute_modules_parse(p->modules) : 0;
@@ -91,8 +101,9 @@ static gboolean read_words(Parsed *p, const char *framework, GError **error)
     return bad_word(framework, "virtual_pipeline_model_parallel_size", p->chunks, "fastest", error);
   if (p->exchange && !p->habits.graph_overlaps)
     return bad_word(framework, "moe_a2a_overlap", p->exchange, "full_graph", error);
-  return !p->shard_group || p->habits.node_shards ||
-         bad_word(framework, "shard_group", p->shard_group, "gpus_per_node", error);
+  if (p->shard_group && !p->habits.node_shards)
+    return bad_word(framework, "shard_group", p->shard_group, "gpus_per_node", error);
+  return read_stage(p, framework, error);
 }
 
 gboolean habits_read(const char *framework, Habits *out, GError **error)
@@ -104,6 +115,7 @@ gboolean habits_read(const char *framework, Habits *out, GError **error)
   g_free(parsed.shard_group);
   g_free(parsed.chunks);
   g_free(parsed.exchange);
+  g_free(parsed.stage);
   *out = parsed.habits;
   out->recompute = parsed.recompute;
   out->memory = parsed.memory;

@@ -8,6 +8,9 @@
 
 #include "plan/framework.h"
 
+/* Of a pipeline's stages: the one that has least room left, the first, or the last. */
+typedef enum { MEMORY_FULLEST, MEMORY_FIRST, MEMORY_LAST } MemoryStage;
+
 typedef struct {
   Recompute recompute;
   guint recompute_modules;    /* of selective; 0 = attention's core; behind others come those of the framework */
@@ -24,6 +27,7 @@ typedef struct {
   gboolean bf16_states;       /* weights in bf16 are trained as they are: no main copies, moments in bf16 */
   gboolean dropout;           /* of models that were trained with dropout */
   MemoryCount memory;
+  MemoryStage memory_stage;   /* whose figures of memory are published */
   gboolean chunks_tuned;      /* of interleaved schedules: as many as are fastest */
   gboolean node_shards;       /* ZeRO divides over a node, or as many as a run needs to fit */
   char *family;               /* files that a generation without one takes where it is nearest to this; NULL = this */

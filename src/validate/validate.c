@@ -56,17 +56,29 @@ double case_error_pct(const CaseResult *r)
   return 100 * (r->predicted_s / r->measured_s - 1);
 }
 
-/* The part of the peak that a figure of this kind counts. Where blocks that are kept for the step do not fit, the
- * allocator gives them back. */
-static double memory_counted(MemoryCount count, const Trace *trace, const Metrics *m)
+/* Of the row's device. Where blocks that are kept for the step do not fit, the allocator gives them back. */
+static double row_counted(MemoryCount count, const Trace *trace, int row)
 {
-  double outside = trace->rows[m->peak_row].static_bytes[PART_OVERHEAD], most = m->peak_memory_bytes;
+  double bytes[PART_COUNT], peak = trace_row_peak(trace, row, bytes);
+  double held = MAX(peak, MIN(trace_row_reserved(trace, row), trace->rows[row].capacity_bytes));
 
   if (count == MEMORY_ALLOCATED)
-    return m->peak_memory_bytes - m->memory[PART_OVERHEAD];
-  for (int row = 0; row < trace->n_rows; row++)
-    most = MAX(most, MIN(trace_row_reserved(trace, row), trace->rows[row].capacity_bytes));
-  return count == MEMORY_RESERVED ? most - outside : most;
+    return peak - bytes[PART_OVERHEAD];
+  return count == MEMORY_RESERVED ? held - trace->rows[row].static_bytes[PART_OVERHEAD] : held;
+}
+
+/* The part of the peak that a figure of this kind counts, of the stage whose figures the software gives. */
+static double memory_counted(const Case *c, MemoryCount count, const Layout *layout, const Trace *trace,
+                             const Metrics *m)
+{
+  int stage = c->unstated.memory_stage == MEMORY_LAST ? plan_stages(&c->plan) - 1 : 0;
+  double most = row_counted(count, trace, m->peak_row);
+
+  if (c->unstated.memory_stage != MEMORY_FULLEST)
+    return row_counted(count, trace, pipeline_rank(&layout->pipeline, stage, 0));
+  for (int row = 0; row < trace->n_rows && count != MEMORY_ALLOCATED; row++)
+    most = MAX(most, row_counted(count, trace, row));
+  return most;
 }
 
 static Trace *simulate_case(const Case *c, const Layout *layout, const TimedPasses *passes)
@@ -88,8 +100,8 @@ static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *o
 
   trace_metrics(trace, &metrics);
   out->predicted_s = metrics.iteration_s;
-  out->predicted_memory_bytes = memory_counted(c->memory, trace, &metrics);
-  out->predicted_reserved_bytes = memory_counted(MEMORY_RESERVED, trace, &metrics);
+  out->predicted_memory_bytes = memory_counted(c, c->memory, &layout, trace, &metrics);
+  out->predicted_reserved_bytes = memory_counted(c, MEMORY_RESERVED, &layout, trace, &metrics);
   out->memory_need = metrics.peak_memory_bytes / metrics.capacity_bytes;
   out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[plan_format(&c->plan)];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
