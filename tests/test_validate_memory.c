@@ -78,8 +78,8 @@ START_TEST(gradients_summed_once)
 END_TEST
 
 #define LOGGED(framework, generation, zero, batch) \
-  "a,s,src," framework "," generation ",Llama-3-8B,8,1024,3584,8,8,4096,128256,swiglu,flash,dgx,2,1,0,2,1,1f1b,1,1," zero "," \
-  batch ",32,full,bf16,,,,0.5,9,max_allocated,\n"
+  "a,s,src," framework "," generation ",Llama-3-8B,8,1024,3584,8,8,4096,128256,swiglu,flash,dgx,2,1,0,2,1,1f1b," \
+  "1,1," zero "," batch ",32,full,bf16,,,,0.5,9,max_allocated,\n"
 
 #define PAIR(framework, generation, zero) \
   LOGGED(framework, generation, zero, "1"), LOGGED(framework, generation, zero, "4")
