@@ -235,7 +235,7 @@ static void run_pieces(TimedOrder *s, RankTimes *r, ChunkTimes *c, Pass pass, gb
   for (int i = 0; i < c->n_pieces; i++) {
     const PieceTimes *piece = &c->pieces[back ? c->n_pieces - 1 - i : i];
     double start = MAX(r->clock, i == 0 ? input : 0);
-    if (gathers && !(back && bound_states(s->bound, 0)->sharding.secondary)) {
+    if (gathers && piece->gather_s > 0 && !(back && bound_states(s->bound, 0)->sharding.secondary)) {
       r->lane = MAX(r->lane, r->used) + piece->gather_s;
       start = MAX(start, r->lane);
     }
