@@ -18,6 +18,7 @@ START_TEST(losses_at_measured_rates)
 {
   static const struct { const char *framework, *kernel; double bytes, ps; } cases[] = {
     { "nemo-2025-09", "fused loss", 16, 3.33 }, { "torchtitan", "compiled loss", 16, 16 / (8 * 0.85) },
+    { "torchtitan-2025-11-eager", "compiled loss", 16, 16 / (8 * 0.85) },
     { "megatron-core", "loss", 52, 52 / (8 * 0.85) } };
   g_autoptr(Cluster) cluster = fixture_cluster("hgx-b200", 8);
 

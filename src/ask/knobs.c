@@ -21,12 +21,7 @@ static void scale_memory(Cluster *c, int tier, double f)
 static void scale_launches(Cluster *c, int tier, double f)
 {
   (void)tier;
-  for (int t = 0; t < DTYPE_COUNT; t++) {
-    c->device.kernels.matmul[t].launch_s *= f;
-    c->device.kernels.grouped[t].launch_s *= f;
-  }
-  c->device.kernels.memory_launch_s *= f;
-  c->device.kernels.attention_launch_s *= f;
+  device_scale_launches(&c->device, f);
 }
 
 static void scale_sustained(Cluster *c, int tier, double f)

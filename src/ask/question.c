@@ -269,8 +269,7 @@ static Answer *fewest_gpus(const Asked *q)
     }
   } while (devices < most);
   g_string_printf(a->says, "%s fits on no number of GPUs up to %d (%d tried)%s%s%s.%s", q->model->name, devices, tried,
-                  ends ? ", all of " : "", ends ? q->cluster->name : "",
-                  held_there(q->options), ends ? " It has no network." : "");
+                  held_there(q->options), ends ? ", all of " : "", ends ? q->cluster->name : "", ends ? " It has no network." : "");
   return a;
 }
 

@@ -198,6 +198,10 @@ gboolean fit_attention_sustained_job(const FitData *data, const FitJob *job, gbo
   if (!rows || !load(job, &file, &device, &kernel, error))
     return FALSE;
   *result = fit_attention_sustained((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+  if (result->fit.n == 0) {
+    device_clear(&device);
+    return input_error(error, "attention.csv: %s: expected a row that is not for checking", job->data);
+  }
   cJSON *attention = part_file_member(file.root, "attention", FALSE);
   g_autofree char *source = g_strdup_printf(
     "fitted: %d kernels of %s in hardware/data/attention.csv, as training runs them, keep this share (median) of the "

@@ -130,6 +130,18 @@ AttentionKernel device_attention(const Device *device, AttentionKernel asked, At
   return asked == ATTENTION_FLASH3 && !has[ATTENTION_FLASH3] && has[ATTENTION_FLASH] ? ATTENTION_FLASH : asked;
 }
 
+void device_scale_launches(Device *device, double factor)
+{
+  Kernels *k = &device->kernels;
+
+  for (int i = 0; i < DTYPE_COUNT; i++) {
+    k->matmul[i].launch_s *= factor;
+    k->grouped[i].launch_s *= factor;
+  }
+  k->memory_launch_s *= factor;
+  k->attention_launch_s *= factor;
+}
+
 void device_clear(Device *device)
 {
   g_free(device->name);

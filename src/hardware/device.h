@@ -166,6 +166,9 @@ static inline gboolean device_scales_blocks(const Device *device)
  * FlashAttention-3's class where only the former has curves (Ampere). */
 AttentionKernel device_attention(const Device *device, AttentionKernel asked, AttentionKernel otherwise);
 
+/* Multiplies what each kernel takes to be launched, of all kinds. */
+void device_scale_launches(Device *device, double factor);
+
 /* Reads hardware/gpus/NAME.json (a bare name or a path) with its kernels. */
 gboolean device_load(const char *name, Device *out, GError **error);
 void device_clear(Device *device);

@@ -30,7 +30,7 @@ static void build_loss(Build *b, double logits)
   double held = logits / f->loss_chunks;
 
   build_stream(b, &(Stream) {
-    .name = "loss", .kernel = !one ? NULL : f->compiled_norms ? "compiled loss" : "fused loss",
+    .name = "loss", .kernel = !one ? NULL : f->compiled_loss ? "compiled loss" : "fused loss",
     .forward_bytes = (one ? 8 : 38) * logits, .forward_kernels = one ? 1 : 8,
     .backward_bytes = (one ? 8 : 14) * logits, .backward_kernels = one ? 1 : 3,
     .saved = saved * held + token_bytes(b) * b->tokens,

@@ -99,6 +99,7 @@ static const JsonField fields[] = {
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
   { "fused_rms_norm", JSON_BOOL, FIELD(fused_rms_norm) },
   { "compiled_norms", JSON_BOOL, FIELD(compiled_norms) },
+  { "compiled_loss", JSON_BOOL, FIELD(compiled_loss) },
   { "triangular_softmax", JSON_BOOL, FIELD(triangular_softmax) },
   { "plain_norms", JSON_BOOL, FIELD(plain_norms) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
@@ -204,6 +205,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "scaled_rope_apart", "encoder_one_stage", "moe_weighs_wide",
                                              "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
                                              "updated_lists", "root_group", "narrow_product_operations",
+                                             "compiled_loss",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -146,6 +146,7 @@ typedef struct {
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
   gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean compiled_norms;    /* which torch.compile makes */
+  gboolean compiled_loss;     /* a fused loss is made by a compiler, not a kernel of a library */
   gboolean triangular_softmax; /* a fused one of causal scores leaves out what the mask hides */
   gboolean plain_norms;       /* or PyTorch itself has, or apex first had, which read rows again for weights' gradients */
   gboolean fused_rope;
@@ -206,7 +207,7 @@ typedef struct {
   int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones, */
   gboolean bf16_gradient_copy_dropped; /* which go once they are added to these, not with the next backward */
   gboolean shards_main_params; /* ZeRO-3 divides the main weights alone, which are cast as they are gathered */
-  gboolean root_group;        /* ZeRO-3 gathers the embedding with the norm and the head, once for all passes */
+  gboolean root_group;        /* ZeRO-3 gathers the embedding with norm and head, which then stays (memory alone) */
   gboolean bf16_reduced_copy; /* where weights are bf16: all gradients are cast to bf16 at once to be reduced */
   StepGradients step_gradients; /* there for the step alone: op_step_copies */
   gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */

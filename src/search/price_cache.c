@@ -62,6 +62,8 @@ typedef struct {
   gsize left; /* of the last */
 } Pool;
 
+G_STATIC_ASSERT(sizeof(KnownLayer) <= POOL_BLOCK && sizeof(KnownLeast) <= POOL_BLOCK);
+
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;

@@ -16,12 +16,7 @@ static void tiles(Device *d)
   }
 }
 
-static void launches(Device *d)
-{
-  for (int i = 0; i < DTYPE_COUNT; i++)
-    d->kernels.matmul[i].launch_s = 0;
-  d->kernels.attention_launch_s = d->kernels.memory_launch_s = 0;
-}
+static void launches(Device *d) { device_scale_launches(d, 0); }
 
 static void sustained(Device *d)
 {
