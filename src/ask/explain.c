@@ -210,15 +210,16 @@ static char *other_batch(const Model *model, const Cluster *cluster, const Searc
 }
 
 char *explain_why_not(const SearchResult *found, const SearchResult *asked, const Result pair[2], gboolean fits,
-                      const Fixed *fixed, const char *values)
+                      const SearchOptions *options, const char *values)
 {
-  const SearchOptions options = { .base = pair[0].plan, .fixed = *fixed };
+  SearchOptions near = *options;
   g_autofree char *best = plan_label(pair[0].plan);
-  g_autofree char *lacking = explain_lacking(pair[0].model, fixed);
+  g_autofree char *lacking = explain_lacking(pair[0].model, &options->fixed);
   GString *s = g_string_new(NULL);
 
+  near.base = pair[0].plan;
   if (asked->space == 0 || lacking) {
-    g_autofree char *why = explain_empty(pair[0].model, pair[0].cluster, &options);
+    g_autofree char *why = explain_empty(pair[0].model, pair[0].cluster, &near);
     g_string_append_printf(s, "No plan has %s: %s.\n", values, why);
   } else if (!fits) {
     g_autofree char *why = NULL;
@@ -227,7 +228,7 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
       g_string_append_printf(s, "No plan with %s fits in memory: the smallest %s.\n", values,
                              (why = needs(&asked->least, pair[0].cluster)));
     else {
-      g_autofree char *batch = other_batch(pair[0].model, pair[0].cluster, &options);
+      g_autofree char *batch = other_batch(pair[0].model, pair[0].cluster, &near);
       g_string_append_printf(s, "No plan with %s is legal. The nearest plan breaks a rule: %s%s%s\n", values,
                              (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)),
                              batch ? "; with these values " : "", batch ? batch : "");

@@ -18,10 +18,10 @@ char *explain_choice(const SearchResult *found, const Result *results, int n);
 /* What keeps the next faster plan from being taken, as the object `limit`: memory with what that plan needs, or none. */
 void explain_write_limit(const SearchResult *found, const Result *best, JsonWriter *writer);
 
-/* Why plans with the values of --why-not lost or were rejected. pair[0] is what is recommended of all that was `found`,
- * pair[1] the fastest with these values if one `fits`. */
+/* Why plans with the values of --why-not, which the options of the search for `asked` fix, lost or were rejected. pair[0]
+ * is what is recommended of all that was `found`, pair[1] the fastest with these values if one `fits`. */
 char *explain_why_not(const SearchResult *found, const SearchResult *asked, const Result pair[2], gboolean fits,
-                      const Fixed *fixed, const char *values);
+                      const SearchOptions *options, const char *values);
 
 /* What the model lacks of what is fixed, as "gpt3 has no experts"; NULL = nothing. */
 char *explain_lacking(const Model *model, const Fixed *fixed);

@@ -140,7 +140,7 @@ gboolean planning_why_not(Planning *p, const PlanOptions *o, GError **error)
   p->pair[0] = result_of_found(p, recommended(p));
   if (any)
     p->pair[1] = result_of_found(p, &g_array_index(p->asked->best, Found, 0));
-  p->why = explain_why_not(p->found, p->asked, p->pair, any, &p->why_not, o->why_not);
+  p->why = explain_why_not(p->found, p->asked, p->pair, any, &options, o->why_not);
   return TRUE;
 }
 
