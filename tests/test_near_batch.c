@@ -3,7 +3,7 @@
 
 #include "ask/explain.h"
 #include "ask/near_batch.h"
-#include "fixture.h"
+#include "search_instance.h"
 
 START_TEST(near_batches)
 {
@@ -39,17 +39,9 @@ START_TEST(none_is_nearer)
 }
 END_TEST
 
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan base;
-  SearchOptions options;
-} Question;
-
-static Question question(const char *model, int gpus, int batch)
+static Instance question(const char *model, int gpus, int batch)
 {
-  Question q = { fixture_known_model(model), fixture_cluster("dgx-h100", gpus), fixture_framework("megatron-core-2026") };
+  Instance q = { fixture_known_model(model), fixture_cluster("dgx-h100", gpus), fixture_framework("megatron-core-2026") };
 
   q.base = plan_default(q.model, q.framework);
   q.base.gpus = gpus;
@@ -58,17 +50,10 @@ static Question question(const char *model, int gpus, int batch)
   return q;
 }
 
-static void question_clear(Question *q)
-{
-  framework_free(q->framework);
-  cluster_free(q->cluster);
-  model_free(q->model);
-}
-
 /* What is told is what a search with that batch finds, and worth telling. */
 START_TEST(another_search_agrees)
 {
-  Question q = question("llama-3.1-8b", 24, 500);
+  Instance q = question("llama-3.1-8b", 24, 500);
   Found near;
   q.options.base = &q.base;
   g_autoptr(SearchResult) r = search(q.model, q.cluster, &q.options, NULL);
@@ -84,14 +69,14 @@ START_TEST(another_search_agrees)
   q.base.global_batch = 500;
   q.options.objective = objective_find("memory");
   ck_assert(!near_batch_best(q.model, q.cluster, &q.options, best, &near));
-  question_clear(&q);
+  instance_clear(&q);
 }
 END_TEST
 
 /* 80 layers, 64 heads and 2,048 sequences leave 125 of 1,000 GPUs to nobody. */
 START_TEST(nothing_divides)
 {
-  Question q = question("llama-3.1-70b", 1000, 2048);
+  Instance q = question("llama-3.1-70b", 1000, 2048);
   q.options.base = &q.base;
   g_autoptr(SearchResult) r = search(q.model, q.cluster, &q.options, NULL);
 
@@ -99,7 +84,7 @@ START_TEST(nothing_divides)
   g_autofree char *why = explain_nothing(r, q.model, q.cluster, &q.options);
   ck_assert_msg(g_str_has_suffix(why, "; a plan fits in batches of 2000 sequences (2048 divide over no more than 8 of the "
                                       "1000 GPUs)"), "%s", why);
-  question_clear(&q);
+  instance_clear(&q);
 }
 END_TEST
 

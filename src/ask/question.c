@@ -269,7 +269,8 @@ static Answer *fewest_gpus(const Asked *q)
     }
   } while (devices < most);
   g_string_printf(a->says, "%s fits on no number of GPUs up to %d (%d tried)%s%s%s.%s", q->model->name, devices, tried,
-                  held_there(q->options), ends ? ", all of " : "", ends ? q->cluster->name : "", ends ? " It has no network." : "");
+                  held_there(q->options), ends ? ", all of " : "", ends ? q->cluster->name : "",
+                  ends ? " It has no network." : "");
   return a;
 }
 

@@ -79,12 +79,12 @@ static void permute(Build *b, double moved)
   b->visits = FALSE;
 }
 
-/* Of rows of `row_bytes` in all. In fp32 by steps: a cast, a product, a cast back; backward a cast of the gradient, its
- * product with the weights and a cast of that, its product with the rows and the sum of it, which are kept as cast. */
-static void weigh(Build *b, double row_bytes)
+/* Of rows of `row_bytes` in all, of which `kept` stay for the backward. In fp32 by steps: a cast, a product, a cast back;
+ * backward a cast of the gradient, its product with the weights and a cast of that, its product with the rows and the sum
+ * of it, which are kept as cast. */
+static void weigh(Build *b, double row_bytes, double kept)
 {
-  double kept = b->passes->framework->weighs_inside ? 0 : row_bytes, wide = row_bytes / b->bytes * WIDE;
-  double cast = row_bytes + wide;
+  double wide = row_bytes / b->bytes * WIDE, cast = row_bytes + wide;
   Stream stream = { .name = "weigh rows", .forward_bytes = 2 * row_bytes, .forward_kernels = 2,
                     .backward_bytes = 2 * row_bytes + kept, .backward_kernels = 2, .saved = kept };
 
@@ -101,14 +101,14 @@ static void unpermute(Build *b, double moved)
   gboolean one = b->passes->framework->fused_permutation;
 
   b->visits = lays_out_there(b);
-  if (one)
+  if (one) {
     build_stream(b, &(Stream) { .name = "combine", .forward_bytes = bytes, .forward_kernels = 2,
                                 .backward_bytes = bytes + kept, .backward_kernels = 2, .saved = kept });
-  else
-    weigh(b, moved / 2);
-  if (!one)
+  } else {
+    weigh(b, moved / 2, kept);
     build_stream(b, &(Stream) { .name = "add rows", .forward_bytes = bytes, .forward_kernels = 2,
                                 .backward_bytes = bytes, .backward_kernels = 1 });
+  }
   b->visits = FALSE;
 }
 

@@ -41,7 +41,7 @@ static void activation(Build *b, double elements)
       .name = "swiglu", .forward_bytes = (one ? 3 : 5) * e * elements, .forward_kernels = one ? 1 : 2,
       .backward_bytes = (one ? 5 : 8) * e * elements, .backward_kernels = one ? 1 : 3,
       .saved = (one ? 2 : 3) * e * elements, /* gate and up; apart, also the activated gate */
-      .block = one ? 0 : (b->passes->framework->fused_weights ? 2 : 1) * e * elements,
+      .block = (b->passes->framework->fused_weights ? 2 : 1) * e * elements,
     });
   else
     build_stream(b, &(Stream) {

@@ -66,32 +66,25 @@ static guint find_exclusion(const GArray *list, guint64 features)
   return at;
 }
 
-static gboolean add_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *list, GError **error)
+/* Sets what an entry says, in its place where the same features stand already, or takes those away. */
+static gboolean change_list(const JsonDoc *doc, const cJSON *entry, gboolean takes, GArray *list, GError **error)
 {
   Exclusion e;
 
   if (!read_exclusion(doc, entry, &e, error))
     return FALSE;
   guint at = find_exclusion(list, e.features);
-  if (!cJSON_IsString(entry) || (at == list->len && at == EXCLUSIONS_MAX))
-    return json_error(doc, entry, error, "a string that says why, of at most %d", EXCLUSIONS_MAX);
-  e.reason = g_strdup(entry->valuestring);
-  if (at < list->len)
-    g_array_remove_index(list, at);
-  g_array_insert_val(list, at, e);
-  return TRUE;
-}
-
-static gboolean take_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *list, GError **error)
-{
-  Exclusion e;
-
-  if (!read_exclusion(doc, entry, &e, error))
-    return FALSE;
-  guint at = find_exclusion(list, e.features);
-  if (at == list->len)
+  gboolean stands = at < list->len;
+  if (takes && !stands)
     return json_error(doc, entry, error, "a string that says why: nothing that is excluded by now is to be taken away");
-  g_array_remove_index(list, at);
+  if (!takes && (!cJSON_IsString(entry) || (!stands && at == EXCLUSIONS_MAX)))
+    return json_error(doc, entry, error, "a string that says why, of at most %d", EXCLUSIONS_MAX);
+  if (stands)
+    g_array_remove_index(list, at);
+  if (takes)
+    return TRUE;
+  e.reason = g_strdup(entry->valuestring);
+  g_array_insert_val(list, at, e);
   return TRUE;
 }
 
@@ -108,10 +101,10 @@ gboolean exclusions_read(const JsonDoc *doc, const cJSON *framework, GArray **li
   if ((own || changes) && !*list)
     *list = new_list();
   cJSON_ArrayForEach(entry, own)
-    if (!add_exclusion(doc, entry, *list, error))
+    if (!change_list(doc, entry, FALSE, *list, error))
       return FALSE;
   cJSON_ArrayForEach(entry, changes)
-    if (!(cJSON_IsNull(entry) ? take_exclusion : add_exclusion)(doc, entry, *list, error))
+    if (!change_list(doc, entry, cJSON_IsNull(entry), *list, error))
       return FALSE;
   return TRUE;
 }

@@ -44,12 +44,7 @@ typedef struct {
 
 static gboolean can_sweep(const Layout *l)
 {
-  const Schedule *s = l->pipeline.schedule;
-
-  gboolean placed = s->placement == PLACE_LOOP || s->placement == PLACE_ZIGZAG;
-
-  return placed && !s->vocabulary && !s->opportunistic && !s->recompute && !s->by_time && !s->pairs &&
-         !l->passes.framework->single_process && l->n_runs == 0;
+  return bound_knows_order(l->pipeline.schedule) && !l->passes.framework->single_process && l->n_runs == 0;
 }
 
 /* Whether every pass waits for all of its weights, which nothing gathers ahead of need. */
