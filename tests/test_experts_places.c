@@ -1,4 +1,5 @@
 /* Nodes and ranks that a token's experts are on: drawn, of groups, or in turn. */
+#include "cost/price.h"
 #include "main.h"
 #include "plan/nearest.h"
 #include "planned.h"
@@ -31,6 +32,96 @@ static Places places_of_token(const Planned *f)
   layer_work_clear(&work);
   return places;
 }
+
+/* Messages of all exchanges of a layer and pass, the first of them apart. */
+static double chunks_of(const GArray *ops, double *first)
+{
+  double all = *first = 0;
+
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    double chunks = op->kind == OP_COLLECTIVE ? op->collective.chunks : 0;
+    *first = *first > 0 ? *first : chunks;
+    all += chunks;
+  }
+  return all;
+}
+
+static void ck_chunks(Planned *f, double sent, double returned)
+{
+  LayerWork work;
+  double first;
+
+  planned_accept(f);
+  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
+  ck_assert_double_eq(chunks_of(work.forward, &first), sent + returned);
+  ck_assert_double_eq(first, sent);
+  ck_assert_double_eq(chunks_of(work.backward, &first), sent + returned);
+  ck_assert_double_eq(first, sent); /* what returned last comes back first, as it was sent */
+  layer_work_clear(&work);
+}
+
+/* DeepEP's first version sends 785 of 1,024 rows to another node of two (a token's two of 16 experts are on a node with
+ * 23/30), in ten channels 4 chunks of 20 there and 7 of 12 back; to each other one of four 454, 6 chunks of 8 either way.
+ * The second version, HybridEP and all-to-all have none, nor has a node. */
+START_TEST(chunks_are_counted)
+{
+  Planned f;
+
+  for (int devices = 16; devices <= 32; devices *= 2) {
+    setup(&f, devices, devices);
+    f.plan.ep = devices;
+    f.plan.dispatch = DISPATCH_ALL_TO_ALL;
+    ck_chunks(&f, 0, 0);
+    f.plan.dispatch = DISPATCH_FLEX;
+    ck_chunks(&f, devices == 16 ? 40 : 180, devices == 16 ? 70 : 180);
+    f.plan.ep = 8;
+    ck_chunks(&f, 0, 0);
+    planned_clear(&f);
+  }
+  planned_init(&f, fixture_experts(1, 512, 8, 16, 1024, 1000), fixture_cluster("dgx-h100", 16), "torchtitan-2026-08");
+  planned_spread(&f, 1);
+  f.plan.ep = 16;
+  f.plan.dispatch = DISPATCH_FLEX;
+  ck_chunks(&f, 0, 0);
+  f.plan.dispatch = DISPATCH_HYBRID;
+  ck_chunks(&f, 0, 0);
+  planned_clear(&f);
+}
+END_TEST
+
+/* EFA's exchange takes what its thread posts, five for each of 180 messages; InfiniBand's kernels post themselves. */
+START_TEST(threads_post_over_efa)
+{
+  static const char *const clusters[] = { "h100-efa3200", "dgx-h100" };
+  double s[2], more_s = 0, links_s = 0;
+
+  for (int i = 0; i < 2; i++) {
+    Planned f;
+    LayerWork work;
+    planned_init(&f, fixture_experts(1, 512, 8, 32, 1024, 1000), fixture_cluster(clusters[i], 32), "megatron-core");
+    planned_spread(&f, 1);
+    f.plan.ep = 32;
+    f.plan.dispatch = DISPATCH_FLEX;
+    planned_accept(&f);
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    for (guint j = 0; j < work.forward->len; j++) {
+      Op op = g_array_index(work.forward, Op, j);
+      if (op.kind != OP_COLLECTIVE || op.collective.chunks <= 0)
+        continue;
+      s[i] = op_s(&op, PASSES(&f.plan), f.cluster);
+      op.collective.chunks += 100;
+      more_s = op_s(&op, PASSES(&f.plan), f.cluster);
+      op.collective.chunks = 0;
+      links_s = op_s(&op, PASSES(&f.plan), f.cluster);
+    }
+    ck_assert_double_eq_tol(more_s - s[i], (i == 0 ? 100 * 5 * 0.645e-6 : 0), 1e-12);
+    ck_assert(i == 0 ? s[0] > links_s && s[0] > 180 * 5 * 0.645e-6 : s[1] == links_s);
+    layer_work_clear(&work);
+    planned_clear(&f);
+  }
+}
+END_TEST
 
 /* A token's two experts are different ones: on 16 ranks of one expert each they are on two, wherever they may be. */
 START_TEST(experts_of_a_token_differ)
@@ -281,5 +372,6 @@ START_TEST(hybridep_has_sizes)
 }
 END_TEST
 
-TEST_MAIN("experts_places", hybridep_has_sizes, newer_deepep_is_not_cut, experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
+TEST_MAIN("experts_places", chunks_are_counted, threads_post_over_efa, hybridep_has_sizes,
+          newer_deepep_is_not_cut, experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
           nodes_behind_a_spine_are_counted, deepep_takes_eights, hybridep_takes_domains_alike)

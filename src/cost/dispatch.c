@@ -24,3 +24,15 @@ double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *g
   }
   return link->p2p_base_s + longest_s;
 }
+
+#define POSTS_A_CHUNK 5
+
+double dispatch_proxy_s(const Cluster *cluster, const GroupShape *group, double chunks)
+{
+  int top = group_tier(cluster, group);
+  const Link *link = &cluster->tiers[top].link;
+
+  if (top == 0 || link->proxy_post_s <= 0 || chunks <= 0)
+    return 0;
+  return link->p2p_base_s + chunks * POSTS_A_CHUNK * link->proxy_post_s;
+}

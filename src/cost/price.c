@@ -29,6 +29,7 @@ static double exchange_kernel_s(const Op *op, const Cluster *cluster, double lib
 
   if (op->collective.hybrid)
     return link_s * model->hybrid_slowdown;
+  link_s = MAX(link_s, dispatch_proxy_s(cluster, &op->collective.group, op->collective.chunks));
   return MAX(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
 }
 

@@ -20,6 +20,7 @@ static const JsonField link_fields[] = {
   {"p2p_spread", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_spread), .max = 0.99},
   {"p2p_sqrt_us_per_sqrt_byte", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_sqrt_s_per_byte), ANY_US},
   {"kernel_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, kernel_efficiency), SHARE_UP_TO(1)},
+  {"proxy_post_us", JSON_REAL, G_STRUCT_OFFSET(Link, proxy_post_s), ANY_US},
   {"short_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, short_base_s), ANY_US},
   {"short_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, short_bytes_per_s), .max = 1e6, .scale = 1e9},
   {"channel_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, channel_bytes_per_s), .max = 1e6, .scale = 1e9},

@@ -497,8 +497,21 @@ static double places_of_token(const Build *b)
 
 #define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
 
-/* An exchange by kernels that send each row once to a place; `rows` of them, to ranks in the node. */
-static void exchange_by_place(Build *b, const char *name, double sent, double rows)
+/* Messages to other nodes of one exchange by DeepEP's first version: each channel, two of its multiprocessors, sends rows to
+ * each node in chunks, by default (deep_ep/buffer.py at 567632d, get_dispatch_config(), get_combine_config()) of so many. */
+static double chunks_sent(const Build *b, double sent, gboolean combined)
+{
+  int in_node = b->network_tier > 0 ? b->expert.per_domain[b->network_tier - 1] : b->expert.size, size = b->expert.size;
+  int rows = combined ? (size <= 16 ? 12 : 8) : size <= 16 ? 20 : size <= 64 ? 8 : 12, channels = DEEPEP_SMS / 2;
+  double nodes = (double)size / in_node;
+
+  return b->passes->framework->flex_node > 0 && nodes > 1 ?
+         (nodes - 1) * channels * ceil(sent / nodes / channels / rows) : 0;
+}
+
+/* An exchange by kernels that send each row once to a place; `rows` of them, to ranks in the node. `back`: to their own
+ * ranks, summed up. The backward pass goes the other way. */
+static void exchange_by_place(Build *b, const char *name, double sent, double rows, gboolean back)
 {
   double row_bytes = b->bytes * b->routed;
   gboolean hybrid = b->passes->dispatch == DISPATCH_HYBRID;
@@ -514,6 +527,7 @@ static void exchange_by_place(Build *b, const char *name, double sent, double ro
     ops[i]->collective.rows = hybrid ? 0 : rows;
     ops[i]->collective.row_bytes = row_bytes;
     ops[i]->collective.sms = DEEPEP_SMS;
+    ops[i]->collective.chunks = hybrid ? 0 : chunks_sent(b, sent, back != (i == 1));
   }
 }
 
@@ -528,13 +542,13 @@ static void by_place(Build *b)
 
   router(b, b->rows);
   dispatch(b, b->rows, 0);
-  exchange_by_place(b, "dispatch tokens", sent, delivered);
+  exchange_by_place(b, "dispatch tokens", sent, delivered, FALSE);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);
   unpermute(b, 2 * etp * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
-  exchange_by_place(b, "return tokens", sent, delivered);
+  exchange_by_place(b, "return tokens", sent, delivered, TRUE);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + etp) * received * row_bytes);
 }
 

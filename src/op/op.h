@@ -71,6 +71,7 @@ typedef struct {
       double rows;         /* that kernels of DeepEP on `sms` multiprocessors send; 0 of other collectives */
       double row_bytes, sms;
       gboolean hybrid;     /* by HybridEP */
+      double chunks;       /* messages of several rows that DeepEP's first version sends to other nodes */
     } collective;
   };
   double spare;       /* share of its rows beyond what the busiest rank's experts would have of an even share, or unpadded */
