@@ -303,7 +303,7 @@ static int collectives(const GArray *ops, Collective what)
 START_TEST(sharded_collectives_in_parts)
 {
   static const struct { int zero, tensors, launches; gboolean whole; } ways[] = {
-    { 3, 0, 2, FALSE }, { 3, 4, 2, FALSE }, { 1, 4, 2, FALSE }, { 1, 4, 2, TRUE },
+    { 3, 0, 2, FALSE }, { 3, 4, 2, FALSE }, { 1, 4, 2, FALSE }, { 2, 4, 2, TRUE }, { 1, 4, 2, TRUE },
   };
 
   for (guint w = 0; w < G_N_ELEMENTS(ways); w++) {
@@ -323,9 +323,11 @@ START_TEST(sharded_collectives_in_parts)
       if (s->kind != TASK_GATHER && s->kind != TASK_REDUCE)
         continue;
       gboolean tensors = ways[w].zero == 3 && ways[w].tensors;
-      int parts = ways[w].whole ? 16 : tensors ? ways[w].tensors : 1;
+      gboolean at_once = ways[w].zero == 1 && s->kind == TASK_REDUCE, whole = ways[w].whole && !at_once;
+      int parts = whole ? 16 : tensors ? ways[w].tensors : 1;
       double part_s = tensors ? ways[w].launches * 16 * f.framework->issue_s : 0;
-      Collective what = ways[w].whole ? COLLECTIVE_BROADCAST : s->collective;
+      Collective what = whole ? COLLECTIVE_BROADCAST : s->collective;
+      ck_assert_int_eq(s->collective == COLLECTIVE_ALL_REDUCE, ways[w].whole && at_once);
       CollectiveCost part = collective_cost(f.cluster, what, s->comm_bytes / parts, &s->group);
       ck_assert_double_eq_tol(s->seconds, parts * (part.seconds + part_s) + f.framework->collective_s, 1e-12);
       ck_assert_double_eq_tol(s->cost.use.transfer_s, parts * part.use.transfer_s, 1e-12);
@@ -334,6 +336,68 @@ START_TEST(sharded_collectives_in_parts)
     ck_assert_int_ge(found, 2);
     planned_clear(&f);
   }
+}
+END_TEST
+
+/* Whole tensors over a part of the replicas: one sum over all of these, no other over copies of a part. */
+START_TEST(whole_tensors_are_summed_at_once)
+{
+  for (int whole = 0; whole < 2; whole++) {
+    int n[2] = { 0 };
+    Planned f;
+
+    setup(&f, "megatron-2021");
+    f.plan.dp = 16;
+    f.plan.global_batch = 16;
+    f.plan.zero = 1;
+    f.framework->shard_groups = TRUE;
+    f.plan.shard_group = 4;
+    f.framework->whole_tensors = whole;
+    build(&f);
+    for (guint i = 0; i < f.program->tasks->len; i++) {
+      const Segment *s = segment_of(&f, i);
+      if (s->kind == TASK_GATHER)
+        ck_assert_int_eq(s->group.size, 4);
+      if (s->kind != TASK_REDUCE)
+        continue;
+      ck_assert_int_eq(s->group.size, whole ? 16 : 4);
+      ck_assert_int_eq(s->collective, whole || s->across ? COLLECTIVE_ALL_REDUCE : COLLECTIVE_REDUCE_SCATTER);
+      n[s->across]++;
+    }
+    ck_assert_int_ge(n[0], 1);
+    ck_assert_int_eq(n[1], whole ? 0 : n[0]);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+/* A bucket's tensors belong to as large a share of the ranks as it is of all weights: buckets make no more broadcasts. */
+START_TEST(buckets_of_whole_tensors_have_their_owners)
+{
+  double seconds[2] = { 0 };
+
+  for (int cut = 0; cut < 2; cut++) {
+    Planned f;
+    int n = 0;
+
+    setup(&f, "megatron-2021");
+    f.plan.dp = f.plan.global_batch = 64;
+    f.plan.zero = 1;
+    f.plan.overlap.parameters = f.plan.overlap.gradients = TRUE;
+    f.framework->whole_tensors = TRUE;
+    f.framework->bucket_params = cut ? 1 : 1e12;
+    f.framework->collective_s = 0;
+    build(&f);
+    for (guint i = 0; i < f.program->tasks->len; i++)
+      if (segment_of(&f, i)->kind == TASK_GATHER) {
+        seconds[cut] += segment_of(&f, i)->seconds;
+        n++;
+      }
+    ck_assert_int_eq(n > 1, cut);
+    planned_clear(&f);
+  }
+  ck_assert_double_ge(seconds[1], 0.999 * seconds[0]);
+  ck_assert_double_le(seconds[1], 1.25 * seconds[0]); /* each rounds its owners up */
 }
 END_TEST
 
@@ -451,5 +515,6 @@ END_TEST
 
 TEST_LOOPS("program", { states_by_the_book, G_N_ELEMENTS(states) }, { volumes_by_the_book, 8 }, { sends_by_the_book },
            { senders_do_not_gather }, { tied_embeddings }, { norm_is_a_barrier }, { gathers_are_bounded }, { optimizer_updates_its_share },
+           { whole_tensors_are_summed_at_once }, { buckets_of_whole_tensors_have_their_owners },
            { sharded_collectives_in_parts }, { released_weights_are_gathered_again, 9 }, { tensor_collectives_by_the_book }, { expert_collectives_mirror },
            { logits_are_kept })

@@ -139,10 +139,17 @@ START_TEST(bounds_hold_for_whole_tensors)
   odd_links(&in, "internevo-2023", 16, _i);
   in.base.tp = 4;
   in.base.pp = in.base.dp = 2;
-  in.base.zero = 2;
   in.base.global_batch = 16;
-  for (in.base.overlap.gradients = 0; in.base.overlap.gradients < 2; in.base.overlap.gradients++)
+  for (int way = 0; way < 16; way++) {
+    gboolean parts = way & 8;
+    in.base.tp = parts ? 1 : 4;
+    in.base.dp = parts ? 8 : 2;
+    in.base.shard_group = parts ? 2 : 0;
+    in.base.zero = 1 + (way & 1);
+    in.base.overlap.gradients = (way & 2) != 0;
+    in.base.overlap.parameters = (way & 4) != 0;
     check_below(&in, &in.base);
+  }
   instance_clear(&in);
 }
 END_TEST

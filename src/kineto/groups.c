@@ -27,7 +27,8 @@ ProcessGroup group_of_segment(const Layout *layout, const Segment *segment)
 {
   ProcessGroup group = kinds[segment->kind];
 
-  if (group != GROUP_DATA || layout->states[0].copies == 1)
+  if (group != GROUP_DATA || layout->states[0].copies == 1 ||
+      (segment->kind == TASK_REDUCE && layout->states[0].sums_at_once))
     return group;
   return segment->across ? GROUP_SHARD_COPIES : GROUP_SHARDS;
 }

@@ -186,6 +186,7 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->overlap_parameters = overlap->parameters && plan_gathers_beside(p);
   s->sums = s->replicas > 1;
   s->sums_each = divides;
+  s->sums_at_once = s->sums && s->zero == 1 && s->framework->whole_tensors;
   s->fetches_weights = s->zero == 3 && (s->sums || s->offload.parameters);
   s->gathers_ahead = s->zero > 0 && s->overlap_parameters;
   s->gathers_at_end = s->sums && (s->zero == 1 || s->zero == 2) && !s->overlap_parameters;
@@ -193,8 +194,8 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->works_by_bucket = optimizer_kind(&p->optimizer)->orthogonal && p->framework->muon_by_bucket && divides &&
                        s->zero == 3 && s->sums;
   s->reduction = s->framework->single_process           ? COLLECTIVE_BROADCAST
-                 : s->zero > 0 && !s->works_by_bucket ? COLLECTIVE_REDUCE_SCATTER
-                                                      : COLLECTIVE_ALL_REDUCE;
+                 : s->zero > 0 && !s->works_by_bucket && !s->sums_at_once ? COLLECTIVE_REDUCE_SCATTER
+                                                                          : COLLECTIVE_ALL_REDUCE;
   s->drops_gradients = divides && (s->sums || s->stores_gradients);
 }
 
@@ -232,8 +233,10 @@ GroupShape state_group(const Layout *l, const Cluster *cluster, gboolean experts
     return mesh_places(&l->mesh, cluster, s->replicas, s->stride);
   case RANKS_SHARDS:
     return mesh_places(&l->mesh, cluster, s->shards, s->stride);
+  case RANKS_SUMS:
+    return mesh_places(&l->mesh, cluster, s->sums_at_once ? s->replicas : s->shards, s->stride);
   case RANKS_COPIES:
-    return mesh_places(&l->mesh, cluster, s->copies, s->stride * s->shards);
+    return mesh_places(&l->mesh, cluster, s->sums_at_once ? 1 : s->copies, s->stride * s->shards);
   default:
     return mesh_places(&l->mesh, cluster, MAX(s->sharding.secondary, 1), s->stride);
   }

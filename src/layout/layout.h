@@ -133,13 +133,14 @@ typedef struct {
   gboolean overlap_parameters; /* gathers of weights run beside passes */
   gboolean sums;              /* stand on several ranks, which sum their gradients */
   gboolean sums_each;         /* every micro-batch's gradients are summed, not the step's */
+  gboolean sums_at_once;      /* ZeRO divides, but all replicas get all sums: no part is summed over copies apart */
   gboolean fetches_weights;   /* passes work on weights that come for them alone: gathered over ranks, or from the
                                  host */
   gboolean gathers_ahead;     /* updated weights are gathered before their first use in the step, beside passes */
   gboolean gathers_at_end;    /* updated weights are gathered behind the optimizer */
   gboolean stores_gradients;  /* gradients go to the host as they are made, not when all are there */
   gboolean works_by_bucket;   /* the optimizer works on each micro-batch's gradients (Framework.muon_by_bucket) */
-  Collective reduction;       /* that sums gradients over the shards */
+  Collective reduction;       /* that sums gradients over RANKS_SUMS */
   gboolean drops_gradients;   /* each backward's gradients leave the device's whole copy: scattered over ranks, or for
                                  the host */
 } StateLayout;
@@ -148,7 +149,8 @@ typedef struct {
 typedef enum {
   RANKS_REPLICAS,  /* ranks that hold the same weights */
   RANKS_SHARDS,    /* of these, those over which ZeRO divides (neighbours), */
-  RANKS_COPIES,    /* and those that hold the same part */
+  RANKS_SUMS,      /* those that `reduction` sums over: the shards, or all replicas at once, */
+  RANKS_COPIES,    /* and those that hold the same part, which sum it behind that; one rank if all is summed at once */
   RANKS_SECONDARY, /* of the shards, those that share a second copy of weights for backwards; one rank if none do */
 } StateGroup;
 

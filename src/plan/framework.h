@@ -183,8 +183,8 @@ typedef struct {
   int n_recompute_modules;
   gboolean recompute_alike;   /* recomputation has neither numbers of layers nor modules to choose */
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
-  gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for
-                                 every rank */
+  gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a broadcast from every rank, and under
+                                 ZeRO-2 a reduction to each, under ZeRO-1 one sum over all replicas */
   int muon_whole_zero_max;    /* up to this stage ranks hold momentum of whole matrices, which Muon need not gather */
   gboolean fused_weights;     /* gate and up are one weight, and queries, their gate, keys and values, of which Muon takes
                                  these apart; else queries and gate are one alone */

@@ -37,7 +37,7 @@ typedef struct {
   const Cluster *cluster; /* that prices what it does */
   /* [experts]; of one strategy */
   GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
-  GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+  GroupShape sums[2], copies[2]; /* RANKS_SUMS, RANKS_COPIES */
   GroupShape secondary[2]; /* of data, those that share a second copy for backwards */
 } Site;
 

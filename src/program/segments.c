@@ -128,16 +128,23 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboo
   return *known;
 }
 
-Segment comm_segment(const StateLayout *states, const Cluster *site, TaskKind kind, Collective what, double bytes,
-                     GroupShape group)
+/* Of such a share of what the chunk's ranks divide. */
+static Segment part_segment(const StateLayout *states, const Cluster *site, TaskKind kind, Collective what,
+                            double bytes, GroupShape group, double share)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
-                .cost = sharded_cost(states, site, what, bytes, &group), .slowdown = 1 };
+                .cost = sharded_cost(states, site, what, bytes, &group, share), .slowdown = 1 };
 
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? states->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
     s.slowdown = overlap_slowdown(site, &group);
   return s;
+}
+
+Segment comm_segment(const StateLayout *states, const Cluster *site, TaskKind kind, Collective what, double bytes,
+                     GroupShape group)
+{
+  return part_segment(states, site, kind, what, bytes, group, 1);
 }
 
 void segment_repeat(Segment *s, double times)
@@ -226,6 +233,14 @@ static double norm_params(const ProgramBuild *b, const Chunk *chunk, Piece piece
   return b->shares && head && !experts && chunk->rank == b->shape.ranks - 1 ? b->final_norm.params : 0;
 }
 
+/* Of the chunk's weights of a kind. */
+static double share_of(const ProgramBuild *b, const Chunk *chunk, Piece piece, gboolean experts)
+{
+  double whole = params_of(b, chunk_whole(chunk), experts);
+
+  return whole > 0 ? params_of(b, piece, experts) / whole : 1;
+}
+
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again)
 {
   const StateLayout *own = own_states(b);
@@ -241,7 +256,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     GroupShape group = again && site->secondary[experts].size > 1 ? site->secondary[experts] : site->data[experts];
     Collective what = own->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
     double bytes = op_gathered_bytes(states, params, narrow) + frozen.bytes;
-    Segment s = comm_segment(states, site->cluster, TASK_GATHER, what, bytes, group);
+    Segment s = part_segment(states, site->cluster, TASK_GATHER, what, bytes, group, share_of(b, chunk, p, experts));
     if (own->sharding.tiling > 1)
       tile(b, site->cluster, &s);
     if (own->sharding.quantized_weights)
@@ -286,7 +301,8 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double own_params = params_of(b, p, experts), params = own_params + norm_params(b, chunk, p, experts);
     double bytes = params * own->reduce_bytes;
-    Segment s = comm_segment(states, site->cluster, TASK_REDUCE, states->reduction, bytes, site->data[experts]);
+    Segment s = part_segment(states, site->cluster, TASK_REDUCE, states->reduction, bytes, site->sums[experts],
+                             share_of(b, chunk, p, experts));
     if (own->sharding.quantized_gradients)
       quantize(b, &s, quantized_scatter_cost(site->cluster, params, &site->data[experts]), COLLECTIVE_ALL_TO_ALL,
                params * QUANTIZED_GRADIENT_BYTES);

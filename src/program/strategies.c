@@ -7,6 +7,7 @@ static Site site_under(const Layout *l, const Cluster *whole, int rank)
 
   for (int experts = 0; experts < 2; experts++) {
     site.data[experts] = state_group(l, site.cluster, experts, RANKS_SHARDS);
+    site.sums[experts] = state_group(l, site.cluster, experts, RANKS_SUMS);
     site.copies[experts] = state_group(l, site.cluster, experts, RANKS_COPIES);
     site.secondary[experts] = state_group(l, site.cluster, experts, RANKS_SECONDARY);
   }

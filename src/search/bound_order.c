@@ -110,7 +110,7 @@ static const double *sum_of_pass(const PriceSums *s, Pass pass)
 static double gather_s(const Bound *b, double params, double narrow, double frozen, int kind)
 {
   gboolean comes = params > 0 || (bound_states(b, kind)->zero == 3 && frozen > 0);
-  return comes ? bound_gather_s(b, params, narrow, frozen, &b->data[kind]) : 0;
+  return comes ? bound_gather_s(b, params, narrow, frozen, &b->data[kind], 0) : 0;
 }
 
 static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_type)
@@ -182,10 +182,10 @@ static double least_slowdown(const Bound *b)
   double least = INFINITY;
 
   for (int kind = 0; kind < b->kinds; kind++) {
-    if (b->data[kind].size > 1)
-      least = MIN(least, overlap_slowdown(b->site, &b->data[kind]));
-    if (b->part_copies[kind].size > 1)
-      least = MIN(least, overlap_slowdown(b->site, &b->part_copies[kind]));
+    const GroupShape *groups[] = { &b->data[kind], &b->summed[kind], &b->part_copies[kind] };
+    for (guint i = 0; i < G_N_ELEMENTS(groups); i++)
+      if (groups[i]->size > 1)
+        least = MIN(least, overlap_slowdown(b->site, groups[i]));
   }
   return isinf(least) ? 1 : least;
 }

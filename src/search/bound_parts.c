@@ -62,9 +62,9 @@ double sum_of_rank(const Bound *b, const double *sum, int rank)
   return total;
 }
 
-static double comm(const Bound *b, Collective what, double bytes, int kind)
+static double comm(const Bound *b, Collective what, double bytes, const GroupShape *group)
 {
-  return sharded_cost(bound_states(b, 0), b->site, what, bytes, &b->data[kind]).seconds;
+  return sharded_cost(bound_states(b, 0), b->site, what, bytes, group, 1).seconds;
 }
 
 double bound_reduction_s(const Bound *b, double params, int kind)
@@ -73,7 +73,7 @@ double bound_reduction_s(const Bound *b, double params, int kind)
 
   if (p->sharding.quantized_gradients)
     return quantized_scatter_cost(b->site, params, &b->data[kind]).seconds;
-  return comm(b, p->reduction, params * p->reduce_bytes, kind);
+  return comm(b, p->reduction, params * p->reduce_bytes, &b->summed[kind]);
 }
 
 double bound_across_s(const Bound *b, double gradients, int kind)
@@ -82,7 +82,8 @@ double bound_across_s(const Bound *b, double gradients, int kind)
   return collective_cost(b->site, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
-double bound_gather_s(const Bound *b, double params, double narrow, double frozen, const GroupShape *group)
+double bound_gather_s(const Bound *b, double params, double narrow, double frozen, const GroupShape *group,
+                      double share)
 {
   const StateLayout *p = bound_states(b, 0);
   double bytes = op_gathered_bytes(p, params, narrow) + (p->zero == 3 ? frozen : 0);
@@ -91,7 +92,7 @@ double bound_gather_s(const Bound *b, double params, double narrow, double froze
     return quantized_gather_cost(b->site, params, group).seconds;
   if (p->sharding.tiling > 1)
     return collective_cost(b->site, COLLECTIVE_ALL_GATHER, bytes, group).seconds;
-  return sharded_cost(p, b->site, COLLECTIVE_ALL_GATHER, bytes, group).seconds;
+  return sharded_cost(p, b->site, COLLECTIVE_ALL_GATHER, bytes, group, share).seconds;
 }
 
 /* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */
@@ -100,7 +101,7 @@ static double gathers(const Bound *b, const BoundWeights *w, int kind)
   const StateLayout *p = bound_states(b, 0);
   double params = w->params[kind], narrow = w->narrow[kind], frozen = w->frozen[kind];
   gboolean gathers = p->zero > 0 && p->sharding.persistence == 0;
-  double once = gathers ? bound_gather_s(b, params, narrow, frozen, &b->data[kind]) : 0, again = once;
+  double once = gathers ? bound_gather_s(b, params, narrow, frozen, &b->data[kind], 1) : 0, again = once;
 
   if (p->zero < 3)
     return p->overlap_parameters ? once : 0;
@@ -108,7 +109,7 @@ static double gathers(const Bound *b, const BoundWeights *w, int kind)
     return once;
   if (p->sharding.secondary) {
     GroupShape secondary = state_group(b->layout, b->site, kind, RANKS_SECONDARY);
-    again = bound_gather_s(b, params, narrow, frozen, &secondary);
+    again = bound_gather_s(b, params, narrow, frozen, &secondary, 1);
   }
   return bound_chunk_micro(b) * (once + again);
 }
@@ -136,7 +137,7 @@ static double after_norm(const Bound *b, const BoundWeights *w)
 
   for (int kind = 0; kind < b->kinds; kind++)
     if (bound_states(b, kind)->gathers_at_end)
-      s += comm(b, COLLECTIVE_ALL_GATHER, op_gathered_bytes(p, w->params[kind], w->narrow[kind]), kind);
+      s += comm(b, COLLECTIVE_ALL_GATHER, op_gathered_bytes(p, w->params[kind], w->narrow[kind]), &b->data[kind]);
   return s;
 }
 
@@ -169,7 +170,7 @@ static double slowed_by_reductions(const Bound *b, const double params[2])
   for (int kind = 0; kind < b->kinds && p->sums_each && !p->sharding.quantized_gradients; kind++)
     if (bound_states(b, kind)->sums)
       s += bound_chunk_micro(b) * bound_reduction_s(b, params[kind], kind) *
-           (1 - 1 / overlap_slowdown(b->site, &b->data[kind]));
+           (1 - 1 / overlap_slowdown(b->site, &b->summed[kind]));
   return s;
 }
 
@@ -177,6 +178,7 @@ void bound_rank_groups(Bound *b)
 {
   for (int kind = 0; kind < b->kinds; kind++) {
     b->data[kind] = state_group(b->layout, b->site, kind, RANKS_SHARDS);
+    b->summed[kind] = state_group(b->layout, b->site, kind, RANKS_SUMS);
     b->part_copies[kind] = state_group(b->layout, b->site, kind, RANKS_COPIES);
   }
 }

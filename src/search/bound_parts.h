@@ -13,7 +13,7 @@ typedef struct {
   const Cluster *site;  /* where the rank that is looked at runs */
   const Layout *layout;
   int kinds;            /* of weights: 2 where experts are apart */
-  GroupShape data[2], part_copies[2]; /* by kind */
+  GroupShape data[2], summed[2], part_copies[2]; /* by kind: RANKS_SHARDS, RANKS_SUMS, RANKS_COPIES */
   ScheduleShape shape;
   gboolean mixed; /* nodes are of several types */
   int stages, copies, layers; /* layers: of each stage, of plans without a split */
@@ -97,11 +97,12 @@ static inline const StateLayout *bound_states(const Bound *b, int kind)
 }
 
 /* Seconds of sums of gradients of a kind of weights, of those over copies of a part of them, once a step, and of a
- * gather, of which frozen weights are so many bytes. Bound.data and part_copies are to be the rank's:
- * bound_rank_groups(). */
+ * gather, of which frozen weights are so many bytes, and of such a share of the rank's weights. Bound.data, summed and
+ * part_copies are to be the rank's: bound_rank_groups(). */
 double bound_reduction_s(const Bound *b, double params, int kind);
 double bound_across_s(const Bound *b, double gradients, int kind);
-double bound_gather_s(const Bound *b, double params, double narrow, double frozen, const GroupShape *group);
+double bound_gather_s(const Bound *b, double params, double narrow, double frozen, const GroupShape *group,
+                      double share);
 
 /* Data-parallel groups of a rank, at Bound.site. */
 void bound_rank_groups(Bound *b);

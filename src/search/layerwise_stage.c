@@ -61,10 +61,11 @@ static int stage_size(const Stage *stage)
 /* Data-parallel communication of a layer: alone, or its share of what all layers of the stage send at once. */
 static double data_s(const Stage *stage, const Layout *l, Collective what, double bytes, gboolean alone)
 {
-  GroupShape group = state_group(l, stage->site, FALSE, RANKS_SHARDS);
+  GroupShape group = state_group(l, stage->site, FALSE, what == l->states[0].reduction ? RANKS_SUMS : RANKS_SHARDS);
   int layers = alone ? 1 : stage_size(stage);
 
-  return (sharded_cost(&l->states[0], stage->site, what, layers * bytes, &group).seconds +
+  return (sharded_cost(&l->states[0], stage->site, what, layers * bytes, &group,
+                       (double)layers / stage_size(stage)).seconds +
           l->passes.framework->collective_s) / layers;
 }
 

@@ -39,7 +39,7 @@ static void end_call(Calls *c, const StateLayout *states, const Cluster *site)
   const Segment *s = c->segment;
 
   if (s)
-    c->excess_s += MAX(0, c->seconds - sharded_cost(states, site, s->collective, c->bytes, &s->group).seconds);
+    c->excess_s += MAX(0, c->seconds - sharded_cost(states, site, s->collective, c->bytes, &s->group, 1).seconds);
   c->seconds = c->bytes = 0;
 }
 
@@ -100,7 +100,7 @@ static double parameter_gain(const Trace *trace, const Cluster *cluster, const L
     longest = MAX(longest, r->seconds);
     const Cluster *site = mesh_site(&l->mesh, cluster, row);
     shortest = !r->segment ? 0 : MIN(shortest, sharded_cost(&l->states[0], site, r->segment->collective, r->bytes,
-                                                            &r->segment->group).seconds);
+                                                            &r->segment->group, 1).seconds);
   }
   return MAX(0, longest - shortest);
 }
