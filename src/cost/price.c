@@ -485,6 +485,7 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
     .deferred_bytes = work->deferred_bytes,
     .recomputed_bytes = work->recomputed_bytes,
     .transient_bytes = work->transient_bytes,
+    .split_bytes = work->split_bytes,
     .table_bytes = work->table_bytes,
     .placeholder_bytes = work->placeholder_bytes,
     .forward_bytes = work->forward_bytes,

@@ -86,6 +86,7 @@ typedef struct {
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */
+  double split_bytes;      /* beyond it, of a pass of input gradients alone (LayerWork) */
   double table_bytes;      /* at the end of its backward, when what was kept for that is gone: LayerWork's */
   double placeholder_bytes; /* that a device keeps, for all of its layers alike: LayerWork's */
   double forward_bytes;    /* of tdp-run, whose transient_bytes are a backward's: a forward's; else 0 */

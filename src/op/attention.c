@@ -360,8 +360,18 @@ static void core_of_blocks(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, e * scores);
 }
 
+/* Gradients of a core's scores, which stand when what lies behind the core has been given back (op.c). */
+static void note_scores(Build *b, double bytes)
+{
+  if (bytes < b->scores_bytes)
+    return;
+  b->scores_bytes = bytes;
+  b->scores_end = b->work->forward->len;
+}
+
 /* Scores, softmax, dropout and context as separate kernels; the square of the
- * sequence is written and kept. Dropout keeps its mask and its output. */
+ * sequence is written and kept. Dropout keeps its mask and its output. A fused softmax writes its gradient over what it
+ * reads (scaled_upper_triang_masked_softmax_cuda.cu: in place), torch.nn.functional's beside it. */
 static void core_unfused(Build *b)
 {
   const Attention *a = b->attention;
@@ -390,9 +400,9 @@ static void core_unfused(Build *b)
       .saved = (e + 1) * scores,
     });
   build_product(b, "context", s, a->v_head_dim, kv, batch);
+  note_scores(b, (one ? 1 : 2) * e * scores);
   build_leave(b, MODULE_CORE_ATTN);
   gather_heads(b);
-  b->work->transient_bytes = MAX(b->work->transient_bytes, 2 * e * scores);
 }
 
 static void core_fused(Build *b, const CoreRows *rows)

@@ -39,6 +39,8 @@ typedef struct {
   MatrixShape shapes[16]; /* that have a placeholder */
   int n_shapes;
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
+  double scores_bytes; /* of gradients of scores that separate kernels make, at the worst moment of a core */
+  guint scores_end;    /* forward ops up to this core */
 } Build;
 
 #define LINEAR_PARTS 4

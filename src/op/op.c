@@ -258,6 +258,19 @@ static void apply_recompute(LayerWork *work, const Build *b)
   work->block_bytes = largest_kept(work, b->passes);
 }
 
+/* Gradients of scores (attention.c) beside all that the layer keeps: less what lies behind the core, which a backward has
+ * given back by then and a forward has yet to make. Where weights' gradients are made in passes of their own, it stays. */
+static void add_scores(LayerWork *work, const Build *b)
+{
+  double behind = 0;
+
+  for (guint i = b->scores_end; i < work->forward->len; i++)
+    behind += g_array_index(work->forward, Op, i).saved_bytes;
+  double beside = MAX(work->transient_bytes, b->scores_bytes - behind);
+  work->split_bytes = MAX(work->transient_bytes, b->scores_bytes) - beside;
+  work->transient_bytes = beside;
+}
+
 /* But its groups and what the device decides. */
 static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes)
 {
@@ -318,6 +331,7 @@ static void fill_work(LayerWork *work, const Model *model, const LayerSpec *spec
     b.expert_block = pass_group(passes, cluster, RANKS_EXPERT_BLOCK);
   }
   builders[spec->kind](&b);
+  add_scores(work, &b);
   if (spec->detached || (b.frozen && spec->kind == LAYER_EMBEDDING)) /* which no gradient reaches */
     drop_backward(work);
   if (passes->framework->executor_memory)

@@ -136,6 +136,7 @@ typedef struct {
   double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
   double gradient_bytes;   /* of gradients of what its products make */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
+  double split_bytes;      /* beyond it where a pass makes input gradients alone, and keeps what weights' gradients read */
   double table_bytes;      /* of a table's whole gradient beside the accumulated one, when the rest of its pass is gone */
   double placeholder_bytes; /* of gradients (Framework.placeholders), one of each shape, which the device keeps */
   double forward_bytes;    /* of tdp-run, whose transient_bytes are a backward's: a forward's; else 0 */

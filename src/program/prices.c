@@ -371,7 +371,8 @@ static double layer_scratch(const ProgramBuild *b, const Chunk *chunk, const Lay
 {
   if (executor_memory(b))
     return executor_scratch(b, chunk, price, pass);
-  return price->transient_bytes + (is_backward(pass) ? price->recomputed_bytes : 0);
+  return price->transient_bytes + (pass == PASS_INPUT ? price->split_bytes : 0) +
+         (is_backward(pass) ? price->recomputed_bytes : 0);
 }
 
 /* The price of a layer that a pass runs: where forwards are made again as passes of their own, backwards make none. */

@@ -530,7 +530,8 @@ static gboolean is_faster(const LayerPrice *a, const LayerPrice *b)
 static gboolean is_made_again_in_vain(const LayerPrice *a, const LayerPrice *b)
 {
   return !is_faster(a, b) && a->saved_bytes >= b->saved_bytes && a->deferred_bytes >= b->deferred_bytes &&
-         a->transient_bytes >= b->transient_bytes;
+         a->transient_bytes >= b->transient_bytes &&
+         a->transient_bytes + a->split_bytes >= b->transient_bytes + b->split_bytes;
 }
 
 static gboolean is_never_better(const LayerPrice *a, const LayerPrice *b)
