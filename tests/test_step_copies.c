@@ -361,6 +361,58 @@ START_TEST(root_group_stays)
 }
 END_TEST
 
+/*
+ * Beside a tensor's copies to look for overflow and to take its norm (4 and 8 of 1e8), of a partition flattened and cast
+ * to fp32 (2 and 4) where those are smaller: flat tensors of 5e8 parameters or more that updated weights are gathered
+ * into, where no bucket and no copy holds them. All of a step, and all buckets, where the host does not wait.
+ */
+static const struct {
+  const char *framework;
+  int dp;
+  double params, bucket, step;
+} queued[] = {
+  { "megatron-deepspeed-2021", 8, 1.2e9, 2.4e9, 1.2e9 + 2 * 1.2e9 }, { "megatron-deepspeed-2022", 8, 1.2e9, 1e9, 2.4e9 },
+  { "megatron-deepspeed-2021", 8, 0.4e9, 0.8e9, 0.6e9 },             { "megatron-deepspeed-2022", 8, 0.4e9, 0.8e9, 0.6e9 },
+  { "megatron-deepspeed-2021", 2, 1.2e9, 2.4e9, 4.8e9 },             { "megatron-deepspeed-2022", 2, 1.2e9, 1e9, 4.8e9 },
+};
+
+START_TEST(collectives_stand_side_by_side)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework(queued[_i].framework);
+  Plan plan = plan_default(model, framework);
+
+  plan.precision = DTYPE_FP16;
+  plan.zero = 1;
+  plan.dp = queued[_i].dp;
+  ck_assert_double_eq_tol(op_bucket_bytes(STATES(&plan), queued[_i].params), queued[_i].bucket, 1);
+  ck_assert_double_eq_tol(op_step_bytes(STATES(&plan), queued[_i].params, 1e8), queued[_i].step, 1);
+  framework->gather_params = 0;
+  ck_assert_double_le(op_step_bytes(STATES(&plan), queued[_i].params, 1e8), queued[_i].step);
+  framework->gather_params = 5e8;
+  plan.zero = 0;
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), queued[_i].params, 1e8), 0);
+}
+END_TEST
+
+/* BF16_Optimizer casts all gradients to reduce them, and what that took holds what updated weights are gathered into. */
+START_TEST(casts_make_room_for_weights)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework("megatron-deepspeed-2022");
+  Plan plan = plan_default(model, framework);
+
+  plan.precision = DTYPE_BF16;
+  plan.zero = 1;
+  plan.dp = 8;
+  framework->gather_params = 1e12;
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 4e9, 1e8), 0);
+  framework->bf16_reduced_copy = FALSE;
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 4e9, 1e8), 8e9);
+}
+END_TEST
+
 TEST_LOOPS("step_copies", { gradients_of_the_step, G_N_ELEMENTS(stepped) }, { groups_of_the_step }, { peak_of_the_step, 2 },
            { pieces_find_room }, { copies_find_blocks }, { dropped_copies_come_last }, { updated_weights_are_copied },
-           { root_group_stays }, { tables_have_gradients, 2 }, { tables_stand_alone, G_N_ELEMENTS(tables) })
+           { root_group_stays }, { tables_have_gradients, 2 }, { tables_stand_alone, G_N_ELEMENTS(tables) },
+           { collectives_stand_side_by_side, G_N_ELEMENTS(queued) }, { casts_make_room_for_weights })

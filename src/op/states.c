@@ -184,7 +184,7 @@ double op_bucket_bytes(const StateLayout *s, double params)
     return params * s->reduce_bytes + ddp;
   double held = f->bucket_copies + (op_reduce_cast_bytes(s) > 0);
   held += s->works_by_bucket ? 2 : 0; /* momentum as it is gathered, and by matrices */
-  return (held * MIN(params, op_bucket_params(s)) + (copies ? params : 0)) * s->reduce_bytes + ddp;
+  return (held * (f->collectives_queued ? params : MIN(params, op_bucket_params(s))) + (copies ? params : 0)) * s->reduce_bytes + ddp;
 }
 
 double op_frozen_bytes(const StateLayout *s, Frozen frozen)
@@ -214,17 +214,34 @@ static gboolean keeps_step_copies(const StateLayout *s)
   return s->formats.precision == DTYPE_FP16 && s->zero > 0 && s->framework->fp16_step_copies;
 }
 
+/* Flat tensors into which updated weights are gathered, but for those that free blocks of the step hold. */
+static double flat_updated(const StateLayout *s, double params, const double *blocks, int n_blocks)
+{
+  const Framework *f = s->framework;
+  double weight = dtype_bytes[s->formats.precision], bucket = MIN(params, op_bucket_params(s)) * s->reduce_bytes;
+
+  if (f->gather_params == 0 || !s->gathers_at_end)
+    return 0;
+  double pieces = MAX(1, floor(params / f->gather_params)), piece = weight * params / pieces, found = 0;
+  if (piece <= (casts_gradients(s) ? params * s->reduce_bytes : bucket))
+    return 0;
+  for (int i = 0; i < n_blocks; i++)
+    found += floor(blocks[i] / piece);
+  return MAX(0, (f->collectives_queued ? pieces : 1) - found) * piece;
+}
+
 double op_step_bytes(const StateLayout *s, double params, double largest)
 {
   double partition = params / s->optimizer_parts, piece = MIN(largest, partition);
   double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
 
   if (!keeps_step_copies(s))
-    return s->framework->step_bytes * partition;
+    return s->framework->step_bytes * partition + flat_updated(s, params, NULL, 0);
   /* a block is reused by the smallest later one that it holds */
-  if (flat <= overflow && step <= norm)
-    return overflow + norm;
-  return overflow + norm + step + (flat <= norm ? 0 : flat);
+  double taken = step <= norm && flat <= overflow ? 0 : step;
+  double blocks[] = { overflow, norm, taken };
+  double copies = overflow + norm + taken + (flat <= norm ? 0 : flat);
+  return copies + flat_updated(s, params, blocks, G_N_ELEMENTS(blocks));
 }
 
 /* An fp32 copy of a gradient that is kept in less. */

@@ -154,6 +154,8 @@ static const JsonField fields[] = {
   { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
   { "step_bytes", JSON_REAL, FIELD(step_bytes), FALSE, 0, 100 },
   { "updated_lists", JSON_BOOL, FIELD(updated_lists) },
+  { "gather_mparams", JSON_REAL, FIELD(gather_params), FALSE, 0, 1e6, 1e6 },
+  { "collectives_queued", JSON_BOOL, FIELD(collectives_queued) },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
   { "bucket_mparams", JSON_REAL, FIELD(bucket_params), FALSE, 0.001, 1e6, 1e6 },
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
@@ -205,7 +207,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "scaled_rope_apart", "encoder_one_stage", "moe_weighs_wide",
                                              "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
                                              "updated_lists", "root_group", "narrow_product_operations",
-                                             "compiled_loss",
+                                             "compiled_loss", "gather_mparams", "collectives_queued",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -213,6 +213,9 @@ typedef struct {
   gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */
   double step_bytes;          /* for a parameter of the partition: temporaries that the allocator keeps of a step */
   gboolean updated_lists;     /* updated weights are gathered into a list of flat tensors (op_updated_copies) */
+  double gather_params;       /* parameters whose updated weights ZeRO gathers at once, at least, into one more flat tensor
+                                 (op_step_bytes); 0: into the weights themselves */
+  gboolean collectives_queued; /* the host does not wait for a step's collectives: flat copies of all of them stand */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
