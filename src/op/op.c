@@ -258,9 +258,10 @@ static void apply_recompute(LayerWork *work, const Build *b)
   work->block_bytes = largest_kept(work, b->passes);
 }
 
-/* Gradients of scores (attention.c) beside all that the layer keeps: less what lies behind the core, which a backward has
- * given back by then and a forward has yet to make. Where weights' gradients are made in passes of their own, it stays. */
-static void add_scores(LayerWork *work, const Build *b)
+/* Gradients of scores (attention.c) beside all that the layer keeps: less what lies behind the core, which a backward
+ * has given back by then and a forward has yet to make. Where weights' gradients are made in passes of their own, it
+ * stays. Beside any gradient inside a block stands that of its residual stream. */
+static void add_gradients(LayerWork *work, const Build *b)
 {
   double behind = 0;
 
@@ -269,6 +270,8 @@ static void add_scores(LayerWork *work, const Build *b)
   double beside = MAX(work->transient_bytes, b->scores_bytes - behind);
   work->split_bytes = MAX(work->transient_bytes, b->scores_bytes) - beside;
   work->transient_bytes = beside;
+  if (b->spec->kind == LAYER_BLOCK)
+    work->transient_bytes += b->rows * model_stream_bytes(b->model, b->bytes);
 }
 
 /* But its groups and what the device decides. */
@@ -331,7 +334,7 @@ static void fill_work(LayerWork *work, const Model *model, const LayerSpec *spec
     b.expert_block = pass_group(passes, cluster, RANKS_EXPERT_BLOCK);
   }
   builders[spec->kind](&b);
-  add_scores(work, &b);
+  add_gradients(work, &b);
   if (spec->detached || (b.frozen && spec->kind == LAYER_EMBEDDING)) /* which no gradient reaches */
     drop_backward(work);
   if (passes->framework->executor_memory)
