@@ -5,10 +5,54 @@
 
 #include <string.h>
 
-static const char *const schedules[][2] = {
-  { "1F1B", "1f1b" }, { "GPipe", "gpipe" }, { "Interleaved1F1B", "interleaved-rounds" }, { "LoopedBFS", "looped-bfs" },
-  { "ZBVZeroBubble", "zb-v" }, { "DualPipeV", "dualpipev" },
+static const struct {
+  const char *theirs, *own;
+  gboolean chunks;
+} schedules[] = {
+  { "1F1B", "1f1b", FALSE }, { "GPipe", "gpipe", FALSE }, { "Interleaved1F1B", "interleaved-rounds", TRUE },
+  { "interleaved_1f1b", "interleaved-rounds", TRUE }, /* until October 2024 */
+  { "LoopedBFS", "looped-bfs", TRUE }, { "ZBVZeroBubble", "zb-v", TRUE }, { "DualPipeV", "dualpipev", TRUE },
 };
+
+/* What config_manager.py had elsewhere: degrees until 785c34c99 of March 2025, the rest until summer 2025. */
+static const struct {
+  const char *told, *path;
+} renamed[] = {
+  { "training.tensor_parallel_degree", PARALLEL "tensor_parallel_degree" },
+  { "training.data_parallel_degree", PARALLEL "data_parallel_shard_degree" }, /* until September 2024 */
+  { "training.data_parallel_shard_degree", PARALLEL "data_parallel_shard_degree" },
+  { "training.data_parallel_replicate_degree", PARALLEL "data_parallel_replicate_degree" },
+  { "training.fsdp_reshard_after_forward", PARALLEL "fsdp_reshard_after_forward" },
+  { "experimental.context_parallel_degree", PARALLEL "context_parallel_degree" },
+  { "experimental.pipeline_parallel_degree", PARALLEL "pipeline_parallel_degree" },
+  { "experimental.pipeline_parallel_schedule", PARALLEL "pipeline_parallel_schedule" },
+  { "experimental.pipeline_parallel_microbatches", PARALLEL "pipeline_parallel_microbatches" },
+  { "experimental.pipeline_parallel_split_points", PARALLEL "pipeline_parallel_split_points" },
+  { "experimental.enable_async_tensor_parallel", PARALLEL "enable_async_tensor_parallel" },
+  { "training.batch_size", "training.local_batch_size" },
+  { "training.compile", "compile.enable" },
+};
+
+static Settings *parse(const char *text)
+{
+  Settings *s = settings_toml(text);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(renamed); i++)
+    settings_rename(s, renamed[i].told, renamed[i].path);
+  return s;
+}
+
+/* Files of before April 2025 have degrees, which all presets state, elsewhere. */
+static gboolean is_early(const Settings *s)
+{
+  gboolean early = FALSE;
+
+  for (guint i = 0; i < s->list->len; i++) {
+    const Setting *one = s->list->pdata[i];
+    early |= one->told && g_str_has_prefix(one->path, PARALLEL);
+  }
+  return early;
+}
 
 static gboolean recognises(const Settings *s)
 {
@@ -35,6 +79,18 @@ typedef struct {
   int tp, pp, cp, ep, replicate, shard, micro, local, layers;
 } Degrees;
 
+/* Until April 2025 files told how many there are, which was as many as stages where they did not. */
+static int read_micro(ConfigReading *r, const Degrees *d)
+{
+  int count = config_int(r, PARALLEL "pipeline_parallel_microbatches", is_early(r->from) ? d->pp : 0);
+
+  if (count < 1)
+    return config_int(r, PARALLEL "pipeline_parallel_microbatch_size", 1);
+  if (d->local % count)
+    launch_assume(&r->to, "training.batch_size: %d: expected a multiple of the %d micro-batches", d->local, count);
+  return MAX(1, d->local / count);
+}
+
 /* Data-parallel ranks beside all others: -1 = those that are left. */
 static gboolean read_degrees(ConfigReading *r, Degrees *d)
 {
@@ -44,8 +100,8 @@ static gboolean read_degrees(ConfigReading *r, Degrees *d)
   d->ep = config_int(r, PARALLEL "expert_parallel_degree", 1);
   d->replicate = config_int(r, PARALLEL "data_parallel_replicate_degree", 1);
   d->shard = config_int(r, PARALLEL "data_parallel_shard_degree", -1);
-  d->local = config_int(r, "training.local_batch_size", config_int(r, "training.batch_size", 8));
-  d->micro = d->pp > 1 ? config_int(r, PARALLEL "pipeline_parallel_microbatch_size", 1) : d->local;
+  d->local = config_int(r, "training.local_batch_size", 8);
+  d->micro = d->pp > 1 ? read_micro(r, d) : d->local;
   gint64 each = (gint64)d->tp * d->pp * d->cp * d->replicate * MAX(1, d->shard);
   if (!config_gpus(r, d->shard > 0 ? each : 0, each))
     return FALSE;
@@ -114,23 +170,53 @@ static int put_stages(ConfigReading *r, JsonWriter *w)
   return stages;
 }
 
-static void put_pipeline(ConfigReading *r, const Degrees *d, JsonWriter *w)
+/* The same of a list of the first layers of all stages but the first, which files had until October 2025. */
+static int put_splits(ConfigReading *r, int layers, JsonWriter *w)
+{
+  const char *list = settings_text(r->from, PARALLEL "pipeline_parallel_split_points");
+  int stages = 1, before = 0;
+
+  if (layers < 1 || !strstr(list, "layers."))
+    return 0;
+  json_open_line(w, "layer_split", '[');
+  for (const char *c = strstr(list, "layers."); c; c = strstr(c, "layers."), stages++) {
+    c += strlen("layers.");
+    int first = (int)MIN(g_ascii_strtoll(c, NULL, 10), layers);
+    json_put_int(w, NULL, first - before);
+    before = first;
+  }
+  json_put_int(w, NULL, layers - before);
+  json_close_line(w, ']');
+  return stages;
+}
+
+/* Whether ranks have more than one stage. */
+static gboolean put_schedule(ConfigReading *r, JsonWriter *w)
 {
   const char *name = settings_text(r->from, PARALLEL "pipeline_parallel_schedule");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
+    if (g_ascii_strcasecmp(schedules[i].theirs, *name ? name : "1F1B") == 0) {
+      json_put_string(w, "pipeline_schedule", schedules[i].own);
+      return schedules[i].chunks;
+    }
+  launch_assume(&r->to, "pipeline_parallel_schedule: %s: simulated as 1F1B", name);
+  return FALSE;
+}
+
+static void put_pipeline(ConfigReading *r, const Degrees *d, JsonWriter *w)
+{
   int each = config_int(r, PARALLEL "pipeline_parallel_layers_per_stage", 0), layers = d->layers;
   int less = config_int(r, PARALLEL "pipeline_parallel_first_stage_less_layers", 1) +
              config_int(r, PARALLEL "pipeline_parallel_last_stage_less_layers", 1);
-  gboolean chunks = FALSE;
 
   json_put_int(w, "pipeline_model_parallel_size", d->pp);
   if (d->pp < 2)
     return;
-  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
-    if (g_ascii_strcasecmp(schedules[i][0], *name ? name : "1F1B") == 0) {
-      json_put_string(w, "pipeline_schedule", schedules[i][1]);
-      chunks = i >= 2;
-    }
+  gboolean chunks = put_schedule(r, w);
   int stages = put_stages(r, w);
+  if (stages == 0)
+    stages = put_splits(r, layers, w);
   if (!chunks)
     return;
   if (stages > 0)
@@ -145,7 +231,9 @@ static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
 {
   const char *policy = settings_text(r->from, PARALLEL "fsdp_reshard_after_forward");
   gboolean never = g_str_equal(policy, "never") || (d->pp > 1 && !g_str_equal(policy, "always"));
-  gboolean plain = d->replicate > 1 && d->shard == 1 && d->tp * d->pp * d->cp == 1;
+  const char *type = settings_text(r->from, "training.data_parallel_type"); /* until September 2024 */
+  gboolean copies = g_str_equal(type, "ddp");
+  gboolean plain = copies || (d->replicate > 1 && d->shard == 1 && d->tp * d->pp * d->cp == 1);
 
   json_put_int(w, "zero_stage", plain ? 0 : never ? 2 : 3);
   if (d->replicate > 1 && !plain)
@@ -173,7 +261,8 @@ static const char *recomputation(ConfigReading *r, const char *mode)
 
 static gboolean is_float8(const Settings *s)
 {
-  return strstr(settings_text(s, "model.converters"), "float8") != NULL;
+  return strstr(settings_text(s, "model.converters"), "float8") != NULL ||
+         settings_true(s, "float8.enable_float8_linear", FALSE); /* until February 2025 */
 }
 
 /* Since August 2026. */
@@ -264,13 +353,15 @@ static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
   }
   if (settings_true(s, PARALLEL "enable_async_tensor_parallel", FALSE))
     json_put_bool(w, "tp_comm_overlap", TRUE);
-  if (!r->framework && !settings_true(s, "compile.enable", FALSE))
+  if (!r->framework && !is_early(s) && !settings_true(s, "compile.enable", FALSE))
     launch_assume(&r->to, "compile.enable: false: simulated as if compiled, as torchtitan's own runs are");
 }
 
 /* The first generation that has what the file says. */
 static const char *generation(const ConfigReading *r, gsize dispatcher)
 {
+  if (is_early(r->from))
+    return settings_true(r->from, "compile.enable", FALSE) ? "torchtitan-2024-compile" : "torchtitan-2024-eager";
   if (is_nvfp4(r->from))
     return "torchtitan-2026-08";
   return g_str_has_prefix(settings_text(r->from, "loss"), "Chunked") ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
@@ -315,11 +406,13 @@ const SettingGroup torchtitan_groups[] = {
   { FALSE, "job, data, checkpoints and logs",
     { "job.*", "profil*", "metrics*", "checkpoint*", "training.dataset*", "dataloader*", "model.tokenizer*",
       "model.hf_assets*", "hf_assets_path", "loss*", "training.steps", "validat*", "debug.*", "training.seed",
-      "training.deterministic", "comm.*", "experimental.*", "fault_tolerance.*", "memory_estimation.*", NULL } },
+      "training.deterministic", "comm.*", "experimental.custom_*", "fault_tolerance.*", "memory_estimation.*", NULL } },
   { FALSE, "learning rate and other constants",
-    { "optimizer*", "lr_scheduler*", "training.max_norm", "model.print*", "model.norm_type", NULL } },
+    { "optimizer*", "lr_scheduler*", "training.max_norm", "training.warmup_steps", "model.print*", "model.norm_type",
+      NULL } },
   { TRUE, "kernels, buckets and formats other than the software's usual ones",
-    { "compile*", "model_spec*", "training.compile", "quantize.*", "float8.*", "mx.*", PARALLEL "*",
+    { "compile*", "model_spec*", "experimental.*", "training.*able_loss_parallel", "quantize.*", "float8.*", "mx.*",
+      PARALLEL "*",
       "training.mixed_precision_reduce",
       "activation_checkpoint*", "training.gc_*", "training.disable_cuda_graphs", "model.use_flex*", "model.attn*", NULL } },
   { .about = NULL },
@@ -328,7 +421,7 @@ const SettingGroup torchtitan_groups[] = {
 const ConfigTool config_torchtitan = {
   .tool = "torchtitan",
   .title = "torchtitan configuration",
-  .parse = settings_toml,
+  .parse = parse,
   .recognises = recognises,
   .read = torchtitan_read,
   .groups = torchtitan_groups,

@@ -9,6 +9,7 @@ static void setting_free(gpointer data)
 {
   Setting *s = data;
   g_free(s->path);
+  g_free(s->told);
   g_free(s->value);
   g_free(s);
 }
@@ -286,9 +287,33 @@ gboolean settings_true(const Settings *s, const char *path, gboolean usual)
   return *text ? g_ascii_strcasecmp(text, "true") == 0 : usual;
 }
 
+static Setting *last_at(const Settings *s, const char *path)
+{
+  Setting *found = NULL;
+
+  for (guint i = 0; i < s->list->len; i++) {
+    Setting *one = s->list->pdata[i];
+    if (g_str_equal(one->path, path))
+      found = one;
+  }
+  return found;
+}
+
+gboolean settings_rename(Settings *s, const char *told, const char *path)
+{
+  Setting *one = last_at(s, path) ? NULL : last_at(s, told);
+
+  if (!one)
+    return FALSE;
+  one->told = one->path;
+  one->path = g_strdup(path);
+  return TRUE;
+}
+
 gboolean settings_int(const Settings *s, const char *file, const char *path, int *out, GError **error)
 {
-  const char *text = settings_text(s, path);
+  const Setting *one = settings_find(s, path);
+  const char *text = one ? one->value : "";
   char *end = NULL;
 
   if (!*text)
@@ -298,7 +323,7 @@ gboolean settings_int(const Settings *s, const char *file, const char *path, int
     memmove(c, c + 1, strlen(c));
   double value = g_ascii_strtod(digits, &end);
   if (end == digits || *end || value != floor(value) || fabs(value) > G_MAXINT)
-    return input_error(error, "%s: %s: %s: expected a whole number", file, path, text);
+    return input_error(error, "%s: %s: %s: expected a whole number", file, one->told ? one->told : path, text);
   *out = (int)value;
   return TRUE;
 }

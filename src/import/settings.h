@@ -10,6 +10,7 @@
 
 typedef struct {
   char *path;       /* "parallelism.tensor_parallel_degree"; items of lists as "data_stages.0.name" */
+  char *told;       /* the path as it stands, where settings_rename() gave it another; else NULL */
   char *value;      /* without quotes; of a list as it stands */
   int first, end;   /* place of the value as it stands */
   gboolean read;    /* somebody looked it up */
@@ -51,6 +52,12 @@ Settings *settings_new(void);
 /* Adds one that stands there, and takes its value. */
 void settings_add(Settings *settings, const char *path, char *value, int first, int end);
 
+/*
+ * Gives a setting the path of another release of its tool, unless a setting has that path already. Whether there was
+ * one to rename.
+ */
+gboolean settings_rename(Settings *settings, const char *told, const char *path);
+
 /* Where the line ends that `at` is in. */
 int settings_line_end(const char *text, int at);
 
@@ -67,7 +74,7 @@ const Setting *settings_find(const Settings *settings, const char *path);
 const char *settings_text(const Settings *settings, const char *path);
 gboolean settings_true(const Settings *settings, const char *path, gboolean usual);
 
-/* FALSE and TDP_ERROR_INPUT, "FILE: PATH: TEXT: expected a whole number". */
+/* FALSE and TDP_ERROR_INPUT, "FILE: PATH: TEXT: expected a whole number", with the path as it stands in the file. */
 gboolean settings_int(const Settings *settings, const char *file, const char *path, int *out, GError **error);
 
 #endif

@@ -1,0 +1,114 @@
+/* torchtitan's TOML of other years: settings that were told elsewhere then. */
+#include "main.h"
+
+#include "import/launch.h"
+
+#include <string.h>
+
+#define MODEL "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+#define OP "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n"
+
+/* As train_configs/llama3_405b.toml of December 2024 has its sections. */
+#define DECEMBER_2024(training, experimental) \
+  MODEL "[training]\nbatch_size = 8\nseq_len = 8192\nwarmup_steps = 200\ndata_parallel_replicate_degree = 2\n" \
+  "data_parallel_shard_degree = -1\ntensor_parallel_degree = 2\n" training \
+  "[experimental]\ncontext_parallel_degree = 2\npipeline_parallel_degree = 2\n" experimental OP
+
+static char *all_of(GPtrArray *lines)
+{
+  GString *text = g_string_new(NULL);
+
+  for (guint i = 0; i < lines->len; i++)
+    g_string_append_printf(text, "%s\n", (char *)lines->pdata[i]);
+  return g_string_free(text, FALSE);
+}
+
+static const struct {
+  const char *text, *plan[8], *assumed;
+} early[] = {
+  { DECEMBER_2024("compile = true\n", "enable_async_tensor_parallel = true\n"),
+    { "\"tensor_model_parallel_size\": 2", "\"pipeline_model_parallel_size\": 2", "\"context_parallel_size\": 2",
+      "\"data_parallel_size\": 4", "\"shard_group_size\": 4", "\"tp_comm_overlap\": true",
+      "\"framework\": \"torchtitan-2024-compile\"", "\"micro_batch_size\": 4" }, "" },
+  { DECEMBER_2024("", "pipeline_parallel_microbatches = 8\npipeline_parallel_schedule = \"interleaved1f1b\"\n"),
+    { "\"micro_batch_size\": 1", "\"interleaved-rounds\"", "\"virtual_pipeline_model_parallel_size\": 2",
+      "\"framework\": \"torchtitan-2024-eager\"" }, "" },
+  { DECEMBER_2024("", "pipeline_parallel_split_points = [\"layers.8\", \"layers.15\", \"layers.23\"]\n"
+                  "pipeline_parallel_schedule = \"Interleaved1F1B\"\n"),
+    { "\"layer_split\": [8, 7, 8, 9]", "\"virtual_pipeline_model_parallel_size\": 2" }, "" },
+  { DECEMBER_2024("", "pipeline_parallel_schedule = \"Chimera\"\n"), { "\"pipeline_model_parallel_size\": 2" },
+    "pipeline_parallel_schedule: Chimera: simulated as 1F1B\n" },
+  { DECEMBER_2024("", "pipeline_parallel_microbatches = 3\n"), { "\"micro_batch_size\": 2" },
+    "training.batch_size: 8: expected a multiple of the 3 micro-batches\n" },
+  { DECEMBER_2024("", "[float8]\nenable_float8_linear = true\nenable_fsdp_float8_all_gather = true\n"),
+    { "\"precision\": \"fp8\"" }, "" },
+  { MODEL "[training]\nbatch_size = 1\ntensor_parallel_degree = 1\ndata_parallel_degree = -1\n"
+    "data_parallel_type = \"ddp\"\n" OP,
+    { "\"zero_stage\": 0", "\"data_parallel_size\": 16" }, "" },
+  /* of April to August 2025: degrees have their section, the rest has not */
+  { MODEL "[training]\nbatch_size = 4\ncompile = true\n[parallelism]\ntensor_parallel_degree = 4\n" OP,
+    { "\"tensor_model_parallel_size\": 4", "\"micro_batch_size\": 4", "\"framework\": \"torchtitan\"" }, "" },
+  /* and where both stand, today's counts */
+  { MODEL "[training]\nbatch_size = 4\nlocal_batch_size = 2\ntensor_parallel_degree = 4\n"
+    "[parallelism]\ntensor_parallel_degree = 8\n[compile]\nenable = true\n" OP,
+    { "\"tensor_model_parallel_size\": 8", "\"micro_batch_size\": 2", "\"framework\": \"torchtitan\"" }, "" },
+};
+
+START_TEST(early_files_say_their_plan)
+{
+  g_autoptr(Launch) l = launch_read(early[_i].text, "x.toml", &(LaunchOptions) { .gpus = _i < 6 ? 32 : 16 }, NULL);
+
+  ck_assert(l != NULL);
+  for (int k = 0; k < 8 && early[_i].plan[k]; k++)
+    ck_assert_msg(strstr(l->plan, early[_i].plan[k]) != NULL, "%s: %s", early[_i].plan[k], l->plan);
+  g_autofree char *assumed = all_of(l->assumed);
+  ck_assert_str_eq(assumed, early[_i].assumed);
+  ck_assert_uint_eq(l->unknown->len, _i == 8); /* the degree that another one overrules */
+}
+END_TEST
+
+/* What was experimental and is not read may matter; what it names of the user's code does not. */
+START_TEST(experiments_are_said)
+{
+  static const char text[] = DECEMBER_2024("enable_loss_parallel = true\n",
+                                           "enable_compiled_autograd = true\ncustom_import = \"x\"\n");
+  g_autoptr(Launch) l = launch_read(text, "x.toml", &(LaunchOptions) { .gpus = 32 }, NULL);
+  g_autofree char *beyond = all_of(l->beyond), *ignored = all_of(l->ignored);
+
+  ck_assert_msg(strstr(beyond, "training.enable_loss_parallel, experimental.enable_compiled_autograd") != NULL, "%s",
+                beyond);
+  ck_assert_msg(strstr(ignored, "experimental.custom_import") != NULL, "%s", ignored);
+}
+END_TEST
+
+/* A wrong value is named where it stands. */
+START_TEST(early_errors_name_the_key)
+{
+  static const char text[] = MODEL "[training]\ntensor_parallel_degree = two\n";
+  GError *error = NULL;
+
+  ck_assert_ptr_null(launch_read(text, "x.toml", &(LaunchOptions) { 8 }, &error));
+  ck_assert_str_eq(error->message, "x.toml: training.tensor_parallel_degree: two: expected a whole number");
+  g_error_free(error);
+}
+END_TEST
+
+/* Changes are made where the setting stands; where its old place is not known they are said. */
+START_TEST(early_files_are_changed)
+{
+  g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
+  char *changed = launch_change(
+    DECEMBER_2024("", ""), "x.toml", NULL, "[parallelism]\ntensor_parallel_degree = 2\npipeline_parallel_degree = 2\n",
+    "[parallelism]\ntensor_parallel_degree = 8\npipeline_parallel_degree = 4\nexpert_parallel_degree = 2\n", left);
+  g_autofree char *expected = g_strdup(DECEMBER_2024("", ""));
+
+  strstr(expected, "tensor_parallel_degree = 2")[strlen("tensor_parallel_degree = ")] = '8';
+  strstr(expected, "pipeline_parallel_degree = 2")[strlen("pipeline_parallel_degree = ")] = '4';
+  test_text(changed, expected);
+  ck_assert_uint_eq(left->len, 1);
+  ck_assert_str_eq(left->pdata[0], "parallelism.expert_parallel_degree: 2: no place in the file: write it yourself");
+}
+END_TEST
+
+TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { experiments_are_said, 1 },
+           { early_errors_name_the_key, 1 }, { early_files_are_changed, 1 })
