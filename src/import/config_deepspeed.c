@@ -16,12 +16,29 @@ static gboolean recognises(const Settings *s)
 }
 
 /* "auto" is what Hugging Face's trainer fills in. */
+static gboolean is_auto(const ConfigReading *r, const char *path)
+{
+  return g_str_equal(settings_text(r->from, path), "auto");
+}
+
 static int number(ConfigReading *r, const char *path, int usual)
 {
-  if (!g_str_equal(settings_text(r->from, path), "auto"))
+  if (!is_auto(r, path))
     return config_int(r, path, usual);
   launch_assume(&r->to, "%s: %d: the file says auto", path, usual);
   return usual;
+}
+
+/* 0 where it is absent or filled in later. */
+static int told(ConfigReading *r, const char *path)
+{
+  return is_auto(r, path) ? 0 : MAX(0, config_int(r, path, 0));
+}
+
+/* DeepSpeed's runtime/zero/config.py: a truth in place of the section is stage 1, as its first release had it. */
+static int read_stage(ConfigReading *r)
+{
+  return number(r, ZERO "stage", settings_true(r->from, "zero_optimization", FALSE));
 }
 
 static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
@@ -109,20 +126,40 @@ static void put_zero(ConfigReading *r, int stage, JsonWriter *w)
   json_close(w, '}');
 }
 
+typedef struct {
+  int whole, micro, steps; /* sequences of a step, of a pass; passes; 0 = not told */
+} Batch;
+
+static Batch read_batch(ConfigReading *r)
+{
+  return (Batch) { told(r, "train_batch_size"), told(r, MICRO), told(r, "gradient_accumulation_steps") };
+}
+
+/* Data-parallel ranks that the three numbers come to; 0 where they do not say. */
+static int ranks_of(const Batch *b)
+{
+  gint64 each = (gint64)b->micro * b->steps;
+
+  return each > 0 && b->whole % each == 0 ? (int)(b->whole / each) : 0;
+}
+
 /* What is left out follows from what is there, as DeepSpeed's runtime/config.py has it: steps of accumulation are 1 where
  * the whole batch or the micro-batch stands alone. */
-static void put_batch(ConfigReading *r, int data, JsonWriter *w)
+static void put_batch(ConfigReading *r, const Batch *b, int data, JsonWriter *w)
 {
-  const char *told = settings_text(r->from, MICRO);
-  int batch = number(r, "train_batch_size", 0), steps = MAX(1, number(r, "gradient_accumulation_steps", 1));
-  int micro = number(r, MICRO, MAX(1, batch / ((gint64)data * steps)));
+  int steps = MAX(1, b->steps);
+  int micro = b->micro > 0 ? b->micro : (int)MAX(1, b->whole / ((gint64)data * steps));
 
-  if (batch > 0 && settings_find(r->from, "gradient_accumulation_steps") && batch != (gint64)micro * steps * data)
+  if (b->whole > 0 && b->steps > 0 && b->whole != (gint64)micro * steps * data)
     launch_assume(&r->to, "train_batch_size: %d: expected %d x gradient_accumulation_steps %d x %d ranks: DeepSpeed refuses "
-                  "it", batch, micro, steps, data);
-  if (!*told && batch == 0)
+                  "it", b->whole, micro, steps, data);
+  if (is_auto(r, MICRO))
+    launch_assume(&r->to, MICRO ": %d: the file says auto", micro);
+  if (is_auto(r, "gradient_accumulation_steps") && b->whole == 0)
+    launch_assume(&r->to, "gradient_accumulation_steps: 1: the file says auto");
+  if (!*settings_text(r->from, MICRO) && b->whole == 0)
     launch_assume(&r->to, MICRO ": %d: the file names no batch", micro);
-  json_put_int(w, "global_batch_size", batch > 0 ? batch : (gint64)micro * steps * data);
+  json_put_int(w, "global_batch_size", b->whole > 0 ? b->whole : (gint64)micro * steps * data);
   json_put_int(w, "micro_batch_size", micro);
 }
 
@@ -135,16 +172,21 @@ static const char *precision_of(ConfigReading *r)
   return g_str_equal(bf16, "true") || g_str_equal(bf16, "auto") ? "bf16" : "fp32";
 }
 
-static void put_recompute(ConfigReading *r, JsonWriter *w)
+/* What is partitioned over tensor-parallel ranks are the inputs of blocks that are made again. */
+static void put_recompute(ConfigReading *r, int tp, JsonWriter *w)
 {
-  gboolean told = settings_find(r->from, "activation_checkpointing.number_checkpoints") != NULL;
+  static const char key[] = "activation_checkpointing.partition_activations";
+  gboolean counted = settings_find(r->from, "activation_checkpointing.number_checkpoints") != NULL;
   gboolean stages = config_int(r, "pipeline.activation_checkpoint_interval", 0) > 0;
+  gboolean parted = settings_true(r->from, key, FALSE), full = counted || stages || (parted && tp > 1);
 
-  json_put_string(w, "recompute_granularity", told || stages ? "full" : "none");
-  if (!told && !stages)
+  json_put_string(w, "recompute_granularity", full ? "full" : "none");
+  if (!full)
     launch_assume(&r->to, "recompute_granularity: none: whether blocks are made again stands in the program");
-  if (settings_true(r->from, "activation_checkpointing.partition_activations", FALSE))
+  if (parted && tp > 1)
     json_put_bool(w, "partition_activations", TRUE);
+  else if (parted)
+    launch_assume(&r->to, "%s: true: divides nothing, the file has no tensor parallelism", key);
 }
 
 /* Names as DeepSpeed takes them, or torch.optim has them; what is not modelled is taken as Adam, whose states are common. */
@@ -176,21 +218,23 @@ static gboolean read_both(ConfigReading *r)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   int tp = number(r, "tensor_parallel.autotp_size", 1), cp = number(r, "sequence_parallel_size", 1);
-  int ep = number(r, "expert_parallel.autoep_size", 1), stage = number(r, ZERO "stage", 0);
+  int ep = number(r, "expert_parallel.autoep_size", 1), stage = read_stage(r);
+  gint64 each = (gint64)MAX(1, tp) * MAX(1, cp);
+  Batch batch = read_batch(r);
   JsonWriter w;
 
-  if (!config_gpus(r, 0, (gint64)MAX(1, tp) * MAX(1, cp)))
+  if (!config_gpus(r, r->gpus > 0 ? 0 : ranks_of(&batch) * each, each))
     return FALSE;
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
   json_put_int(&w, "gpus", r->to.out->gpus);
-  put_batch(r, r->to.out->gpus / (MAX(1, tp) * MAX(1, cp)), &w);
+  put_batch(r, &batch, (int)(r->to.out->gpus / each), &w);
   json_put_int(&w, "tensor_model_parallel_size", tp);
   json_put_int(&w, "context_parallel_size", cp);
   json_put_int(&w, "expert_model_parallel_size", ep);
   put_seq(r, &w);
   put_zero(r, stage, &w);
-  put_recompute(r, &w);
+  put_recompute(r, tp, &w);
   put_optimizer(r, &w);
   json_put_string(&w, "precision", precision_of(r));
   json_put_string(&w, "framework", r->framework ? r->framework : "deepspeed");
@@ -211,11 +255,12 @@ static const SettingGroup groups[] = {
                      "csv_monitor.*",
                      "flops_profiler.*", "comms_logger.*", "memory_breakdown", "*_comment*", "*description*", NULL } },
   { FALSE, "learning rate and other constants",
-    { "optimizer.*", "scheduler.*", "gradient_clipping", "fp16.*", "bf16.*", "zero_allow_untested_optimizer",
+    { "optimizer.*", "scheduler.*", "gradient_clipping", "!fp16.fp16_*", "!fp16.auto_cast", "fp16.*", "!bf16.bf16_*",
+      "!bf16.immediate_grad_update", "bf16.*", "zero_allow_untested_optimizer",
       "checkpoint.*", "data_efficiency*", "curriculum*", NULL } },
   { TRUE, "buffers, buckets and formats other than the software's usual ones",
-    { ZERO "*", "data_types.*", "communication_data_type", "activation_checkpointing.*", "tensor_parallel.*",
-      "pipeline.*",
+    { ZERO "*", "fp16.*", "bf16.*", "torch_autocast.*", "data_types.*", "communication_data_type",
+      "activation_checkpointing.*", "tensor_parallel.*", "pipeline.*",
       "aio.*", "prescale_gradients", "gradient_predivide_factor", "sparse_gradients", "amp.*", "expert_parallel.*",
       "compile.*", "zero_force_ds_cpu_optimizer", "data_parallel_size", NULL } },
   { .about = NULL },

@@ -1,0 +1,90 @@
+/* DeepSpeed's JSON as people have it: batches, old forms, values that Hugging Face's trainer fills in. */
+#include "main.h"
+
+#include "import/launch.h"
+
+#include <string.h>
+
+#define MICRO "\"train_micro_batch_size_per_gpu\": "
+#define STEPS "\"gradient_accumulation_steps\": "
+#define PARTED "\"activation_checkpointing\": { \"partition_activations\": true }"
+
+/* Nothing else is taken for granted than what all files leave open, and these. */
+static const struct {
+  const char *text;
+  int gpus;
+  const char *plan[4], *assumed;
+} files[] = {
+  /* three numbers tell the ranks, unless --gpus does */
+  { "{ \"train_batch_size\": 64, " MICRO "4, " STEPS "4 }", 0, { "\"gpus\": 4", "\"global_batch_size\": 64" }, "" },
+  { "{ \"train_batch_size\": 64, " MICRO "4, " STEPS "2, \"tensor_parallel\": { \"autotp_size\": 2 } }", 0,
+    { "\"gpus\": 16", "\"tensor_model_parallel_size\": 2" }, "" },
+  { "{ \"train_batch_size\": 64, " MICRO "4, " STEPS "4 }", 8, { "\"gpus\": 8" },
+    "train_batch_size: 64: expected 4 x gradient_accumulation_steps 4 x 8 ranks: DeepSpeed refuses it\n" },
+  { "{ \"train_batch_size\": 63, " MICRO "4, " STEPS "4 }", 0, { "\"gpus\": 1", "\"global_batch_size\": 63" },
+    "gpus: 1: the file does not say how many it runs on (--gpus)\n"
+    "train_batch_size: 63: expected 4 x gradient_accumulation_steps 4 x 1 ranks: DeepSpeed refuses it\n" },
+  /* what is filled in is said once, and nothing of what follows from the rest */
+  { "{ \"train_batch_size\": \"auto\", " MICRO "\"auto\", " STEPS "\"auto\" }", 8,
+    { "\"global_batch_size\": 8", "\"micro_batch_size\": 1" },
+    "train_micro_batch_size_per_gpu: 1: the file says auto\ngradient_accumulation_steps: 1: the file says auto\n" },
+  { "{ \"train_batch_size\": 64, " MICRO "2, " STEPS "\"auto\" }", 8, { "\"global_batch_size\": 64" }, "" },
+  { "{ \"train_batch_size\": \"auto\", " MICRO "2, " STEPS "4 }", 8, { "\"global_batch_size\": 64" }, "" },
+  { "{ " STEPS "4 }", 8, { NULL }, NULL }, /* is nobody's */
+  { "{ \"zero_optimization\": { \"stage\": 1 }, " STEPS "4 }", 8, { "\"global_batch_size\": 32" },
+    "train_micro_batch_size_per_gpu: 1: the file names no batch\n" },
+  /* the form of the first release */
+  { "{ " MICRO "2, \"zero_optimization\": true }", 8, { "\"zero_stage\": 1" }, "" },
+  { "{ " MICRO "2, \"zero_optimization\": false }", 8, { "\"zero_stage\": 0" }, "" },
+  { "{ " MICRO "2, \"zero_optimization\": { \"stage\": 2 } }", 8, { "\"zero_stage\": 2" }, "" },
+  /* inputs of blocks that are made again are divided over tensor-parallel ranks alone */
+  { "{ " MICRO "2, " PARTED " }", 8, { "\"recompute_granularity\": \"none\"" },
+    "activation_checkpointing.partition_activations: true: divides nothing, the file has no tensor parallelism\n" },
+  { "{ " MICRO "2, \"tensor_parallel\": { \"autotp_size\": 4 }, " PARTED " }", 8,
+    { "\"recompute_granularity\": \"full\"", "\"partition_activations\": true" }, "" },
+};
+
+static gboolean is_usual(const char *line)
+{
+  return g_str_has_prefix(line, "seq_length: the model's") || g_str_has_prefix(line, "recompute_granularity: none");
+}
+
+START_TEST(files_say_their_plan)
+{
+  LaunchOptions options = { .gpus = files[_i].gpus };
+  g_autoptr(Launch) l = launch_read(files[_i].text, "x.json", &options, NULL);
+  g_autoptr(GString) assumed = g_string_new(NULL);
+
+  if (!files[_i].assumed) {
+    ck_assert_ptr_null(l);
+    return;
+  }
+  ck_assert(l != NULL);
+  for (int k = 0; k < 4 && files[_i].plan[k]; k++)
+    ck_assert_msg(strstr(l->plan, files[_i].plan[k]) != NULL, "%s: %s", files[_i].plan[k], l->plan);
+  ck_assert_int_eq(strstr(l->plan, "partition_activations") != NULL, strstr(l->plan, "\"full\"") != NULL);
+  for (guint i = 0; i < l->assumed->len; i++)
+    if (!is_usual(l->assumed->pdata[i]))
+      g_string_append_printf(assumed, "%s\n", (char *)l->assumed->pdata[i]);
+  ck_assert_str_eq(assumed->str, files[_i].assumed);
+  ck_assert_uint_eq(l->unknown->len + l->beyond->len, 0);
+}
+END_TEST
+
+/* Formats of weights and gradients that are not read may matter; scales of the loss do not. */
+START_TEST(formats_are_said)
+{
+  static const char text[] = "{ " MICRO "2, \"bf16\": { \"enabled\": true, \"bf16_master_weights_and_grads\": true }, "
+                             "\"fp16\": { \"loss_scale\": 0, \"fp16_master_weights_and_grads\": true }, "
+                             "\"torch_autocast\": { \"enabled\": true } }";
+  g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { 8 }, NULL);
+
+  ck_assert_uint_eq(l->beyond->len, 1);
+  ck_assert_str_eq(l->beyond->pdata[0],
+                   "buffers, buckets and formats other than the software's usual ones: "
+                   "bf16.bf16_master_weights_and_grads, fp16.fp16_master_weights_and_grads, torch_autocast.enabled");
+  ck_assert_str_eq(l->ignored->pdata[0], "learning rate and other constants: fp16.loss_scale");
+}
+END_TEST
+
+TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 })
