@@ -259,6 +259,27 @@ START_TEST(shards)
 }
 END_TEST
 
+#define FSDP3 "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params "
+
+/* Megatron-FSDP's formats are said by words of its own, which are no others'. */
+START_TEST(formats_of_fsdp)
+{
+  static const Said said[] = {
+    { FSDP3, NULL, NULL, "_dtype" },
+    { FSDP3 "--megatron-fsdp-main-grads-dtype bf16", NULL, "\"main_grads_dtype\": \"bf16\"", "main_params_dtype" },
+    { FSDP3 "--megatron-fsdp-main-grads-dtype auto", NULL, "\"main_grads_dtype\": \"bf16\"", NULL },
+    { FSDP3 "--megatron-fsdp-main-grads-dtype fp32 --grad-reduce-in-bf16", NULL, "\"main_grads_dtype\": \"fp32\"",
+      NULL },
+    { FSDP3 "--megatron-fsdp-main-params-dtype auto", NULL, "\"main_params_dtype\": \"bf16\"", "main_grads_dtype" },
+    { FSDP3 "--megatron-fsdp-grad-comm-dtype bf16", NULL, "\"grad_reduce_dtype\": \"bf16\"", "main_grads_dtype" },
+    { FSDP3 "--megatron-fsdp-grad-comm-dtype auto", NULL, NULL, "_dtype" },
+    { "--use-distributed-optimizer --megatron-fsdp-main-grads-dtype bf16", NULL, NULL, "_dtype" },
+  };
+
+  means(said, G_N_ELEMENTS(said));
+}
+END_TEST
+
 START_TEST(batches_of_schedules)
 {
   static const Said said[] = {
@@ -386,5 +407,5 @@ START_TEST(recorded_layers)
 }
 END_TEST
 
-TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts, stages_with_embedding, shards, batches_of_schedules,
-          not_simulated, groups_of_arguments, recorded_layers)
+TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts,
+          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, not_simulated, groups_of_arguments, recorded_layers)

@@ -41,6 +41,9 @@ const char *megatron_graph_kind(Reading *r);
 /* What it says of recorded kernels; the model is read before. */
 void megatron_graph_put(Reading *r, JsonWriter *w);
 
+/* Formats of weights, gradients and moments that are not the software's usual ones. */
+void megatron_formats_put(Reading *r, JsonWriter *w);
+
 /* Blocks of the model. */
 int megatron_layers(Reading *r);
 

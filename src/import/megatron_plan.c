@@ -208,23 +208,14 @@ static void read_settings(Reading *r, Degrees *d)
 
 static void put_states(Reading *r, const Degrees *d, JsonWriter *w)
 {
-  static const char *const formats[] = { "main_params_dtype", "main_grads_dtype", "exp_avg_dtype", "exp_avg_sq_dtype" };
   int copies = reading_int(r, "num_distributed_optimizer_instances", 1);
-  int replicas = d->gpus / (d->tp * d->pp);
-  reading_text(r, "outer_dp_sharding_strategy"); /* with copies, whatever it says */
-  gboolean precise = reading_flag(r, "use_precision_aware_optimizer"), narrow = reading_flag(r, "grad_reduce_in_bf16");
-  int bucket = reading_int(r, "ddp_bucket_size", 0);
+  int replicas = d->gpus / (d->tp * d->pp), bucket = reading_int(r, "ddp_bucket_size", 0);
 
+  reading_text(r, "outer_dp_sharding_strategy"); /* with copies, whatever it says */
   json_put_int(w, "zero_stage", d->zero);
   if (copies > 1 && d->zero > 0 && replicas % copies == 0)
     json_put_int(w, "shard_group_size", replicas / copies);
-  for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
-    const char *format = reading_text(r, formats[i]);
-    if (narrow && g_str_equal(formats[i], "main_grads_dtype")) /* they are reduced where they are accumulated */
-      json_put_string(w, formats[i], "bf16");
-    else if (precise && *format)
-      json_put_string(w, formats[i], format);
-  }
+  megatron_formats_put(r, w);
   if (bucket > 0) {
     json_open(w, "zero_optimization", '{');
     json_put_int(w, "reduce_bucket_size", bucket);

@@ -1,0 +1,38 @@
+/* Megatron-LM's arguments of the formats of weights, gradients and moments. */
+#include "import/megatron_launch.h"
+
+/* Of Megatron-FSDP: what it calls "auto" is the format of the model's own weights and gradients; on the wire that of the
+ * accumulated ones. */
+static const char *own_format(Reading *r, const char *name)
+{
+  const char *format = reading_text(r, name);
+
+  if (!g_str_equal(format, "auto"))
+    return format;
+  return g_str_equal(name, "megatron_fsdp_grad_comm_dtype") ? ""
+         : reading_flag(r, "bf16")                          ? "bf16"
+         : reading_flag(r, "fp16")                          ? "fp16"
+                                                            : "fp32";
+}
+
+/* Its words replace those of precision-aware optimizers (training/arguments.py of August 2026). */
+void megatron_formats_put(Reading *r, JsonWriter *w)
+{
+  static const char *const formats[][2] = {
+    { "main_params_dtype", "megatron_fsdp_main_params_dtype" }, { "main_grads_dtype", "megatron_fsdp_main_grads_dtype" },
+    { "exp_avg_dtype", NULL }, { "exp_avg_sq_dtype", NULL }, { "grad_reduce_dtype", "megatron_fsdp_grad_comm_dtype" },
+  };
+  gboolean precise = reading_flag(r, "use_precision_aware_optimizer"), narrow = reading_flag(r, "grad_reduce_in_bf16");
+  gboolean fsdp = reading_flag(r, "use_megatron_fsdp");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
+    const char *own = fsdp && formats[i][1] ? own_format(r, formats[i][1]) : "";
+    const char *format = reading_text(r, formats[i][0]);
+    if (*own)
+      json_put_string(w, formats[i][0], own);
+    else if (narrow && i == 1) /* they are reduced where they are accumulated */
+      json_put_string(w, formats[i][0], "bf16");
+    else if (precise && *format)
+      json_put_string(w, formats[i][0], format);
+  }
+}
