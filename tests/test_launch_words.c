@@ -4,8 +4,10 @@
 #include "base/error.h"
 #include "fixture.h"
 #include "import/launch.h"
+#include "import/megatron_flags.h"
 #include "plan/check.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #define SIZES "--num-layers 12 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 --bf16 "
@@ -316,6 +318,27 @@ START_TEST(not_simulated)
 }
 END_TEST
 
+static gboolean fits(const SettingGroup *group, const char *name)
+{
+  for (int i = 0; group->patterns[i]; i++) {
+    gboolean not = group->patterns[i][0] == '!';
+    if (fnmatch(group->patterns[i] + not, name, 0) == 0)
+      return !not;
+  }
+  return FALSE;
+}
+
+/* No name of a group is taken by a pattern of one before it. */
+START_TEST(groups_are_apart)
+{
+  for (const SettingGroup *group = megatron_flag_groups; group->about; group++)
+    for (int i = 0; group->patterns[i]; i++)
+      for (const SettingGroup *before = megatron_flag_groups; before < group; before++)
+        ck_assert_msg(strpbrk(group->patterns[i], "*!") || !fits(before, group->patterns[i]), "%s: %s, not %s",
+                      group->patterns[i], before->about, group->about);
+}
+END_TEST
+
 /* A pattern that fits a name's end says nothing of one that has a meaning of its own. */
 START_TEST(groups_of_arguments)
 {
@@ -328,7 +351,9 @@ START_TEST(groups_of_arguments)
     { EXPERTS "--swiglu --activation-func-clamp-value 7", TRUE }, { EXPERTS "--quick-geglu --glu-linear-offset 1", TRUE },
     { "--quick-geglu --activation-func-clamp-value 7", TRUE }, { "--softmax-type learnable", FALSE },
     { "--softmax-type vanilla", FALSE }, { EXPERTS "--moe-router-score-function sigmoid", TRUE },
-    { EXPERTS "--moe-shared-expert-gate", TRUE },
+    { EXPERTS "--moe-shared-expert-gate", TRUE }, { "--no-async-tensor-model-parallel-allreduce", TRUE },
+    { "--profile-backward", TRUE }, { "--profile-ranks 0", FALSE }, { "--nccl-ub", TRUE }, { "--sft", TRUE },
+    { "--dataloader-inter-document-masking", TRUE }, { "--dataloader-type cyclic", FALSE },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
@@ -408,4 +433,4 @@ START_TEST(recorded_layers)
 END_TEST
 
 TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts,
-          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, not_simulated, groups_of_arguments, recorded_layers)
+          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, not_simulated, groups_are_apart, groups_of_arguments, recorded_layers)
