@@ -39,6 +39,10 @@ void sim_document_put(const Result *result, const Trace *trace, const SimBesides
     report_explain_write(result, trace, w);
     json_close(w, '}');
   }
+  if (b->collectives)
+    report_collectives_write(result, trace, w);
+  if (b->ops)
+    report_ops_write(result, trace, w);
   put_notes(result, w);
   json_close(w, '}');
 }

@@ -16,6 +16,8 @@ typedef struct {
   const RankRun *ranks; /* of --ranks all, with `engine`; NULL = not asked for */
   const EngineOptions *engine;
   gboolean explain;     /* with what --explain says */
+  gboolean collectives; /* with each distinct communication */
+  gboolean ops;         /* with each operator */
 } SimBesides;
 
 /* Form tdp-sim-1, with notes where there are any; newly allocated, ends in a newline. */

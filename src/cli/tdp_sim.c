@@ -270,7 +270,7 @@ static gboolean write_report(const char *path, const Subject *s, GError **error)
 
 static SimBesides besides_of(const Options *o, const Subject *s)
 {
-  return (SimBesides) { &s->draws, s->run, &o->engine, o->explain };
+  return (SimBesides) { &s->draws, s->run, &o->engine, o->explain, o->collectives, o->ops };
 }
 
 static gboolean deliver_one(const Options *o, const Subject *s, GError **error)

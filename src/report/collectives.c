@@ -207,18 +207,24 @@ static void write_use(JsonWriter *w, const Use *u)
   json_close(w, '}');
 }
 
+void report_collectives_write(const Result *result, const Trace *trace, JsonWriter *w)
+{
+  g_autoptr(GArray) uses = uses_of(result, trace);
+
+  json_open(w, "communication", '[');
+  for (guint i = 0; i < uses->len; i++)
+    write_use(w, &g_array_index(uses, Use, i));
+  json_close(w, ']');
+}
+
 void report_explain_write(const Result *result, const Trace *trace, JsonWriter *w)
 {
   g_autofree char *text = report_explain(result, trace);
   g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
-  g_autoptr(GArray) uses = uses_of(result, trace);
 
   json_open(w, "why", '[');
   for (int i = 0; lines[i]; i++)
     json_put_string(w, NULL, lines[i]);
   json_close(w, ']');
-  json_open(w, "communication", '[');
-  for (guint i = 0; i < uses->len; i++)
-    write_use(w, &g_array_index(uses, Use, i));
-  json_close(w, ']');
+  report_collectives_write(result, trace, w);
 }

@@ -85,7 +85,10 @@ char *report_explain(const Result *result, const Trace *trace);
  * first. The trace is of a program that describes its passes. */
 char *report_collectives(const Result *result, const Trace *trace);
 
-/* Both into an open object: sentences as `why`, each distinct communication as an object of `communication`. */
+/* The same as `communication` of an open object: each an object of the array, also those of other stages. */
+void report_collectives_write(const Result *result, const Trace *trace, JsonWriter *writer);
+
+/* Both into an open object: sentences as `why`, and report_collectives_write(). */
 void report_explain_write(const Result *result, const Trace *trace, JsonWriter *writer);
 
 char *report_stages(const Trace *trace);                         /* peak memory of each stage by part */
@@ -93,6 +96,10 @@ char *report_stages(const Trace *trace);                         /* peak memory 
 char *report_placement(const Result *result, const Trace *trace);
 /* Each operator of each distinct pass of a layer, as it runs; `layer` is the first that runs it. */
 char *report_ops(const Result *result, const Trace *trace);
+
+/* The same as `operators` of an open object: seconds of one, with its floating-point operations or, where it has none, the
+ * bytes that it moves. */
+void report_ops_write(const Result *result, const Trace *trace, JsonWriter *writer);
 
 /* One line a stage, F and B with the micro-batch where there is room, bubble and
  * peak memory at the right, time below; `colored` by a terminal's escapes, in the

@@ -1,0 +1,1 @@
+tdp-sim --model tiny-moe --cluster cpu --plan tiny-ep2 --ops --collectives --json
