@@ -124,6 +124,29 @@ START_TEST(bad_cells_skip_the_row)
 }
 END_TEST
 
+#define OF_SOFTWARE(id, software) \
+  id ",s,src," software ",GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,2,1,,2,1,1,2,16,none,fp16,,,,9,,,\n"
+
+/* Beside a table of rows stand those that are not in it, and what was simulated for software that no file is of. */
+START_TEST(rows_are_named)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+
+  ck_assert(add_rows(v, OF_SOFTWARE("known", "megatron,megatron-2021") OF_SOFTWARE("typed", "megatron,megatron-2012")
+                     OF_SOFTWARE("strange", "colossal,") "x" ROW("1", "full", "2", "fp16", "2"), NULL));
+  validation_finish(v);
+  g_autofree char *rows = validation_text(v, TRUE), *sums = validation_text(v, FALSE), *json = validation_json(v);
+  ck_assert_ptr_nonnull(strstr(rows, "\nskipped  because of\nxa       plan: gpus: 8: expected tensor 2 x pipeline 2 x "
+                                     "context 2 x data 2 = 16\n\n"));
+  ck_assert_ptr_nonnull(strstr(rows, "\ncase     of software    simulated as\ntyped    megatron-2012  megatron-2020\n"
+                                     "strange  colossal       megatron-core\n\n"));
+  ck_assert_ptr_null(strstr(sums, "because of"));
+  ck_assert_ptr_null(strstr(sums, "simulated as"));
+  ck_assert_ptr_nonnull(strstr(json, "\"framework\": \"megatron-2021\""));
+  ck_assert_ptr_nonnull(strstr(json, "\"framework\": \"megatron-2020\""));
+}
+END_TEST
+
 static void put(Validation *v, const char *file, const char *sweep, double measured, double predicted, double efficiency)
 {
   CaseResult *r = g_new0(CaseResult, 1);
@@ -542,7 +565,8 @@ START_TEST(ablations_leave_something_out)
 END_TEST
 
 TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_refused, G_N_ELEMENTS(bad) },
-           { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { generations_are_found, G_N_ELEMENTS(generations) },
+           { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { rows_are_named },
+           { generations_are_found, G_N_ELEMENTS(generations) },
            { open_runs_fit }, { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { meshes_shard, 5 }, { open_chunks_are_tuned, 6 },
            { bad_habits_are_refused, G_N_ELEMENTS(words) }, { a_share_of_blocks_is_recomputed },
            { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },

@@ -44,6 +44,8 @@ static void write_case(JsonWriter *w, const Validation *v, const CaseResult *r)
     json_put_string(w, "reason", r->skipped);
   else
     json_put_real(w, "predicted_s", r->predicted_s);
+  if (r->simulated)
+    json_put_string(w, "framework", r->simulated);
   if (!r->skipped && v->accuracy)
     write_estimate(w, &r->estimate);
   if (case_is_timed(r)) {
@@ -256,6 +258,28 @@ Table *validation_skipped(const Validation *v)
   return t;
 }
 
+Table *validation_skipped_rows(const Validation *v)
+{
+  Table *t = table_new("<skipped|<because of");
+
+  for (guint i = 0; i < v->cases->len; i++)
+    if (case_at(v, i)->skipped)
+      table_add(t, "%s|%s", case_at(v, i)->id, case_at(v, i)->skipped);
+  return t;
+}
+
+Table *validation_replaced(const Validation *v)
+{
+  Table *t = table_new("<case|<of software|<simulated as");
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = case_at(v, i);
+    if (!r->skipped && r->version_unknown)
+      table_add(t, "%s|%s|%s", r->id, r->software, r->simulated);
+  }
+  return t;
+}
+
 Table *validation_defaulted(const Validation *v)
 {
   Table *t = table_new("<column that took a default|rows");
@@ -338,15 +362,27 @@ char *validation_checks(const Validation *v)
   return g_string_free(s, FALSE);
 }
 
+/* Nothing of an empty one. */
+static void say_table(GString *s, Table *table)
+{
+  g_autoptr(Table) owned = table;
+  g_autofree char *text = table_rows(owned) > 0 ? table_text(owned, 0) : NULL;
+
+  if (text)
+    g_string_append_printf(s, "%s\n", text);
+}
+
 char *validation_text(const Validation *v, gboolean rows)
 {
-  g_autoptr(Table) by_row = rows ? validation_rows(v) : NULL;
   g_autoptr(Table) sources = validation_sources(v);
-  g_autofree char *by_file = table_text(sources, 0), *lines = rows ? table_text(by_row, 0) : NULL;
+  g_autofree char *by_file = table_text(sources, 0);
   GString *s = g_string_new(NULL);
 
-  if (rows)
-    g_string_append_printf(s, "%s\n", lines);
+  if (rows) {
+    say_table(s, validation_rows(v));
+    say_table(s, validation_skipped_rows(v));
+    say_table(s, validation_replaced(v));
+  }
   g_string_append(s, by_file);
   say_counts(s, "  skipped", validation_skipped(v));
   say_counts(s, "defaulted", validation_defaulted(v));

@@ -26,6 +26,8 @@ static void case_result_free(gpointer data)
   g_free(r->key);
   g_free(r->skipped);
   g_free(r->defaulted);
+  g_free(r->software);
+  g_free(r->simulated);
   g_free(r->publisher);
   g_free(r);
 }
@@ -111,6 +113,16 @@ static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *o
   return out->memory_need <= 1;
 }
 
+static void name_software(const Csv *csv, int row, const Framework *simulated, CaseResult *out)
+{
+  const char *generation = csv_cell(csv, row, "generation"), *framework = csv_cell(csv, row, "framework");
+
+  g_free(out->software);
+  g_free(out->simulated);
+  out->software = g_strdup(*generation ? generation : *framework ? framework : "not stated");
+  out->simulated = g_strdup(simulated->name);
+}
+
 /* Runs a row with what it leaves open as said. The run existed, so one that does not fit and could be lighter is not
  * what it did: `again` is set. */
 static gboolean try_row(const Validation *v, const Csv *csv, int row, OpenChoice choice, CaseResult *out,
@@ -126,6 +138,8 @@ static gboolean try_row(const Validation *v, const Csv *csv, int row, OpenChoice
   out->doubles = c.doubles;
   out->chunks_most = c.chunks_most;
   out->version_unknown = case_has_default(&c, "generation");
+  if (ok && !out->skipped)
+    name_software(csv, row, c.framework, out);
   if (ok && !out->skipped && v->timed_passes &&
       !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
     out->skipped = g_strdup("passes not timed");

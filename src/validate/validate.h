@@ -40,6 +40,7 @@ typedef struct {
   char *publisher;          /* first word of the source column, else the file: whose runs share what we do not know */
   MemoryCount memory;       /* what the measured memory counts */
   RunKind kind;             /* of what was simulated */
+  char *software, *simulated; /* as the row names it; the generation that was simulated; both NULL if none was */
   gboolean version_unknown; /* the software's generation took a default */
   Estimate estimate;        /* where Validation.accuracy is */
   Outcome outcome;
@@ -138,6 +139,11 @@ Table *validation_rows(const Validation *validation);
  * took a default, in order of first appearance, with how many rows each. Newly allocated. */
 Table *validation_sources(const Validation *validation);
 Table *validation_skipped(const Validation *validation);
+
+/* Which rows these are, each with its reason; of which rows another software was simulated than they name, and
+ * which. */
+Table *validation_skipped_rows(const Validation *validation);
+Table *validation_replaced(const Validation *validation);
 Table *validation_defaulted(const Validation *validation);
 
 /* Runs said to have fitted or not beside what is predicted, and each sweep's rank correlation and regret; empty without
