@@ -181,6 +181,42 @@ START_TEST(fsdp_overlaps_no_exchange_before)
 }
 END_TEST
 
-TEST_LOOPS("search excluded", { passes_are_excluded_with_states, 6, TRUE }, { passes_are_asked_for_with_states, 1 },
+/* Megatron Core offloads layers in the schedule that runs them whole, not in the one that overlaps the exchange of tokens:
+ * no space has both unless both are fixed, and a plan told to a program loses the overlap. */
+START_TEST(layers_stay_beside_an_exchange)
+{
+  static const char *const fixed[] = { "ep_overlap=1", "offload_layers=1", "ep_overlap=1,offload_layers=1" };
+  g_autoptr(Model) model = fixture_experts(2, 512, 8, 8, 1024, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("gb200-nvl72", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core-2026");
+  Plan base = plan_default(model, framework);
+
+  base.gpus = 8;
+  base.global_batch = 16;
+  for (int i = 0; i < 3; i++) {
+    Instance in = { .model = model, .cluster = cluster, .framework = framework, .base = base };
+    in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+    int both = 0, one = 0;
+    ck_assert(fixed_parse("--fix", "pp=1,tp=1,ep=8,mbs=1,graph=none", &in.options.fixed, NULL));
+    ck_assert(fixed_parse("--fix", fixed[i], &in.options.fixed, NULL));
+    g_autoptr(GArray) plans = instance_plans(&in);
+    for (guint k = 0; k < plans->len; k++) {
+      Plan *p = &g_array_index(plans, Plan, k);
+      gboolean has = p->offload.layers > 0 && p->overlap.exchange;
+      one += !has && (p->offload.layers > 0 || p->overlap.exchange);
+      both += has;
+      ck_assert_int_eq(has, plan_excluded(p, model, cluster, framework) != 0);
+      if (has) {
+        ck_assert(plan_drop(p, FEATURE_OFFLOADED_LAYERS));
+        ck_assert(!p->offload.layers && !plan_excluded(p, model, cluster, framework));
+      }
+    }
+    ck_assert_int_eq(both > 0, i == 2);
+    ck_assert_int_eq(one > 0, i < 2);
+  }
+}
+END_TEST
+
+TEST_LOOPS("search excluded", { layers_stay_beside_an_exchange, 1 }, { passes_are_excluded_with_states, 6, TRUE }, { passes_are_asked_for_with_states, 1 },
            { files_say_what_goes_with_states, 1 }, { files_change_what_they_start_from, 1 },
            { fsdp_overlaps_no_exchange_before, 1 })

@@ -64,6 +64,7 @@ static gboolean zero_2(const Subject *s) { return stage(s->plan, 2); }
 static gboolean zero_3(const Subject *s) { return stage(s->plan, 3); }
 static gboolean zero_2_or_3(const Subject *s) { return s->plan->zero >= 2; }
 static gboolean exchange_overlap(const Subject *s) { return s->plan->overlap.exchange; }
+static gboolean offloaded_layers(const Subject *s) { return s->plan->offload.layers > 0; }
 static gboolean recorded_layers(const Subject *s) { return s->plan->graph == GRAPH_PARTIAL; }
 
 /* Weights that the ranks which share them cannot have equal parts of. */
@@ -342,6 +343,7 @@ static void to_kept_outputs(Plan *p) { leave_modules(p, OUTPUT_MODULES); }
 static void to_kept_shared(Plan *p) { leave_modules(p, 1u << MODULE_SHARED_EXPERTS); }
 static void to_shared_apart(Plan *p) { p->overlap.experts = FALSE; }
 static void to_exchange_apart(Plan *p) { p->overlap.exchange = FALSE; }
+static void to_kept_layers(Plan *p) { p->offload.layers = 0; }
 static void to_launched(Plan *p) { plan_set_graph(p, GRAPH_NONE); }
 
 static void to_usual_formats(Plan *p)
@@ -428,6 +430,8 @@ static const struct {
   [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows, KEY_SEQUENCE_PARALLEL },
   [FEATURE_EXCHANGE_OVERLAP] = { "exchange_overlap", exchange_overlap, PLAN_PASSES, to_exchange_apart, KEY_EXCHANGE },
   [FEATURE_RECORDED_LAYERS] = { "recorded_layers", recorded_layers, PLAN_PASSES, to_launched, KEY_GRAPH },
+  [FEATURE_OFFLOADED_LAYERS] = { "offloaded_layers", offloaded_layers, PLAN_PASSES, to_kept_layers,
+                                 KEY_OFFLOAD_LAYERS },
   [FEATURE_SELECTIVE] = { "selective", selective, PLAN_PASSES, to_no_recompute, KEY_RECOMPUTE },
   [FEATURE_RECOMPUTE_BLOCK] = { "recompute_block", recompute_block, PLAN_PASSES, to_all_layers, KEY_RECOMPUTE_LAYERS },
   [FEATURE_RECOMPUTE_GROUPS] = { "recompute_groups", recompute_groups, PLAN_PASSES, to_all_layers },
