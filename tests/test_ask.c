@@ -178,7 +178,8 @@ START_TEST(gains_are_bounded)
     const char *freed_by;
     guint space;
   } spaces[] = { { "--space offload", SPACE_OFFLOAD }, { "--space states", SPACE_STATES },
-                 { "--space zero++", SPACE_ZERO_PP }, { "--space order", SPACE_ORDER } };
+                 { "--space zero++", SPACE_ZERO_PP }, { "--space order", SPACE_ORDER },
+                 { "--space context", SPACE_CONTEXT } };
   GRand *rand = g_rand_new_with_seed(5000 + _i);
   int gained = 0, checked = 0;
 
@@ -244,6 +245,13 @@ START_TEST(what_is_free_is_not_held)
   ck_assert(holds(&in, r, "tp_comm_overlap"));
   in.options.space |= SPACE_STATES;
   ck_assert(!holds(&in, r, "moments"));
+  in.base.seq = CONTEXT_TOKENS_MIN * in.base.gpus - 1;
+  ck_assert(holds(&in, r, "tokens of a sequence"));
+  in.base.seq++; /* the most ranks leave as many */
+  ck_assert(!holds(&in, r, "tokens of a sequence"));
+  in.base.seq = 64;
+  in.options.space |= SPACE_CONTEXT;
+  ck_assert(!holds(&in, r, "tokens of a sequence"));
   instance_clear(&in);
   g_rand_free(rand);
 }

@@ -67,6 +67,13 @@ static gboolean orders(const Held *h)
          h->options->fixed.value[KEY_ORDER] < 0;
 }
 
+static gboolean context(const Held *h)
+{
+  const SearchOptions *o = h->options;
+
+  return shut(h, SPACE_CONTEXT) && !space_has_context(o, o->base->seq, h->best->cluster->devices);
+}
+
 static gboolean counts(const Held *h)
 {
   return h->options->fixed.value[KEY_RECOMPUTE] < 0 && !h->framework->recompute_alike;
@@ -167,6 +174,8 @@ static const struct {
   { "optimizer moments in 32 bits", "--space states", narrow_states, GAIN_MEMORY, NULL },
   { "whole weights and gradients on the wire", "--space zero++", quantized, GAIN_COMMUNICATION, data },
   { "rank order: data-parallel ranks near, stages apart", "--space order", orders, GAIN_COMMUNICATION, waits },
+  { "at least 2,048 tokens of a sequence on a rank under context parallelism", "--space context", context,
+    GAIN_ARITHMETIC, NULL },
   { "one strategy for all layers", "--layerwise", strategies, GAIN_CUTS, NULL },
   { "recomputed layers of a stage: all, other numbers only near the best plans", "--fix recompute=full:any", counts,
     GAIN_MEMORY, again },

@@ -191,16 +191,21 @@ gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError 
 
 gboolean space_parse(const char *option, const char *text, guint *space, GError **error)
 {
-  static const char *const names[] = { "offload", "zero++", "states", "order", NULL };
+  static const char *const names[] = { "offload", "zero++", "states", "order", "context", NULL };
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 
   for (int i = 0; parts[i]; i++) {
     int named = names_find(names, parts[i]);
     if (named < 0)
-      return input_error(error, "%s: %s: expected some of offload, zero++, states, order", option, parts[i]);
+      return input_error(error, "%s: %s: expected some of offload, zero++, states, order, context", option, parts[i]);
     *space |= 1u << named;
   }
   return TRUE;
+}
+
+gboolean space_has_context(const SearchOptions *o, int seq, int cp)
+{
+  return cp == 1 || o->fixed.value[KEY_CP] >= 0 || o->space & SPACE_CONTEXT || seq / cp >= CONTEXT_TOKENS_MIN;
 }
 
 /* Keys of one number; walks set those that they choose again. */

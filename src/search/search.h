@@ -3,7 +3,7 @@
  *
  * The space is every split of the devices into tensor, context, data and pipeline
  * parallelism (context where the framework runs it and leaves a rank at least
- * CONTEXT_TOKENS_MIN tokens, with each exchange that it runs), every chunk count and
+ * CONTEXT_TOKENS_MIN tokens or, under SPACE_CONTEXT, any number, with each exchange that it runs), every chunk count and
  * micro-batch that divides, every schedule that the framework runs (or the fixed
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
  * node), recomputation and sequence parallelism on or off, and each overlap that the framework has on or off, less
@@ -62,7 +62,9 @@
 /* Share of the best plan's step by which one that the memory margin alone forbids has to be shorter to be worth a word. */
 #define TIGHT_SHARE 0.05
 
-/* Tokens of a sequence that context parallelism leaves a rank at least, unless it is fixed. */
+/* Tokens of a sequence that context parallelism leaves a rank at least, unless it is fixed or SPACE_CONTEXT is asked for:
+ * half of the fewest of any run with context parallelism in tests/validation, 4,096. Degrees that leave half as many cost
+ * a search 1.2 to 2.7 times the instructions. */
 #define CONTEXT_TOKENS_MIN 2048
 
 /* Values that a plan of the space must have, by PlanKeyId; -1 = any. Names are indices into the key's; offload one into
@@ -79,12 +81,12 @@ Fixed fixed_none(void);
 const Schedule *fixed_schedule(const Fixed *fixed);
 
 /* Choices that the space has only on demand. */
-typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8 } SpaceExtra;
+typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8, SPACE_CONTEXT = 16 } SpaceExtra;
 
 /* Whether a framework runs what `extra` adds, at least in part. */
 gboolean space_can(const Framework *framework, SpaceExtra extra);
 
-/* Adds "offload,zero++,states,order" to what the space has. The error begins with the option's
+/* Adds "offload,zero++,states,order,context" to what the space has. The error begins with the option's
  * name: TDP_ERROR_INPUT. */
 gboolean space_parse(const char *option, const char *text, guint *space, GError **error);
 

@@ -524,7 +524,7 @@ static void walk_context(Walk *w, Plan plan)
     plan.cp = g_array_index(cps, int, i);
     plan.dp = left / plan.cp;
     if (excluded(f, KEY_CP, plan.cp) || excluded(f, KEY_DP, plan.dp) ||
-        (plan.cp > 1 && f->value[KEY_CP] < 0 && plan.seq / plan.cp < CONTEXT_TOKENS_MIN))
+        !space_has_context(w->options, plan.seq, plan.cp))
       continue;
     (plan.cp > 1 ? walk_exchanges : walk_experts)(w, plan);
   }

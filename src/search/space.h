@@ -24,6 +24,9 @@
 /* The plan that the others start from: the caller's, with what is fixed. */
 Plan space_base(const SearchOptions *options);
 
+/* Whether the space has plans that divide sequences of so many tokens over so many ranks. */
+gboolean space_has_context(const SearchOptions *options, int seq, int cp);
+
 /* Plans that differ in what they overlap alone. */
 enum { VARIANTS_MAX = OVERLAP_SWITCHES + 1 };
 

@@ -17,8 +17,10 @@ gboolean space_can(const Framework *f, SpaceExtra extra)
     return (f->choices & zero_pp) == zero_pp;
   case SPACE_STATES:
     return (f->state_formats & moments) == moments;
-  default:
+  case SPACE_ORDER:
     return f->tp_pp_dp;
+  default:
+    return f->context != 0;
   }
 }
 

@@ -97,6 +97,8 @@ static gboolean is_open(const Question *q, PlanKeyId id, int value)
   switch (id) {
   case KEY_SCHEDULE:
     return framework_runs(q->framework, schedules[value]);
+  case KEY_CP:
+    return space_has_context(&q->options, q->base.seq, MAX(value, 1));
   case KEY_OFFLOAD:
   case KEY_OFFLOAD_LAYERS:
     return value == 0;
