@@ -215,7 +215,7 @@ static void say_host(Planning *p, const SearchOptions *options)
   wider.space |= SPACE_OFFLOAD;
   wider.audit = NULL;
   wider.refine = wider.over = wider.tight = wider.least = FALSE;
-  wider.known = best->value;
+  wider.known = best->value * (1 - TIE_SHARE);
   if (!ask_best(p->model, p->cluster, &wider, p->cluster->devices, &found) ||
       found.value >= best->value * (1 - TIE_SHARE))
     return;

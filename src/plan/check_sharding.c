@@ -138,14 +138,13 @@ static gboolean stages_are_known(const Plan *p, const Model *model)
                          : model->blocks % stages == 0;
 }
 
+/* Where stages are known. */
 static Held held_by(const Plan *p, const Model *model, int rank)
 {
   const ScheduleShape shape = plan_shape(p);
   gboolean first = FALSE;
   Held h = { 0 };
 
-  if (!stages_are_known(p, model))
-    return mean_held(p, model);
   for (int chunk = 0; chunk < p->vpp; chunk++)
     first |= schedule_stage(p->schedule, &shape, rank, chunk) == 0;
   for (int chunk = 0; chunk < p->vpp; chunk++) {
@@ -217,10 +216,9 @@ static void keep(HostMemory *m, Store store, double bytes, double buffer_bytes)
     m->cpu_bytes += store == STORE_NVME ? MIN(bytes, buffer_bytes) : bytes;
 }
 
-static HostMemory host_memory_of(const Plan *p, const Model *model, int rank)
+static HostMemory host_memory_of(const Plan *p, const Model *model, int rank, Held held)
 {
   HostMemory m = { 0 };
-  const Held held = held_by(p, model, rank);
   double parts = (double)p->tp * (p->zero > 0 ? plan_shards(p) : 1), owned = held.trained / parts;
   double each = dtype_bytes[p->precision], weights = each * owned + held.frozen_bytes / parts;
   double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
@@ -256,9 +254,11 @@ static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *
   g_autofree HostMemory *ranks = g_new(HostMemory, p->pp);
   HostMemory most = { 0 };
   gint64 size = cluster->devices_per_node, stride = plan_pipeline_stride(p), turn = stride * p->pp;
+  const gboolean known = stages_are_known(p, model);
+  const Held mean = known ? (Held) { 0 } : mean_held(p, model);
 
   for (int rank = 0; rank < p->pp; rank++)
-    ranks[rank] = host_memory_of(p, model, rank);
+    ranks[rank] = host_memory_of(p, model, rank, known ? held_by(p, model, rank) : mean);
   for (gint64 first = 0; first < (turn % size == 0 ? turn : p->gpus); first += stride % size == 0 ? stride : size) {
     HostMemory node = host_memory_between(p, ranks, first, MIN(p->gpus, first + size));
     most.cpu_bytes = MAX(most.cpu_bytes, node.cpu_bytes);
