@@ -62,8 +62,8 @@ static void ck_chunks(Planned *f, double sent, double returned)
 }
 
 /* DeepEP's first version sends 785 of 1,024 rows to another node of two (a token's two of 16 experts are on a node with
- * 23/30), in ten channels 4 chunks of 20 there and 7 of 12 back; to each other one of four 454, 6 chunks of 8 either way.
- * The second version, HybridEP and all-to-all have none, nor has a node. */
+ * 23/30), in ten channels 4 chunks of 20 there and 7 of 12 back; to each other one of four 454, 6 chunks of 8 either
+ * way. The second version, HybridEP and all-to-all have none, nor has a node. */
 START_TEST(chunks_are_counted)
 {
   Planned f;

@@ -67,10 +67,10 @@ double switch_transfer_s(const Cluster *cluster, const GroupShape *group, int ti
  * nothing of such kernels, `pairs_s`, which an all-to-all takes. What calls add is not in it. */
 double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *group, gboolean hybrid, double pairs_s);
 
-/* Seconds in which the one thread of the host that posts for each rank's kernels has posted what `chunks` messages to other
- * nodes take, and as many that arrive: for each the write, its signal and the acknowledgement, and the atomic addition that
- * hands its place back, acknowledged too (NVSHMEM 3.4.5, src/modules/transport/libfabric/libfabric.cpp). 0 in one node, and
- * where kernels post themselves. */
+/* Seconds in which the one thread of the host that posts for each rank's kernels has posted what `chunks` messages to
+ * other nodes take, and as many that arrive: for each the write, its signal and the acknowledgement, and the atomic
+ * addition that hands its place back, acknowledged too (NVSHMEM 3.4.5, src/modules/transport/libfabric/libfabric.cpp).
+ * 0 in one node, and where kernels post themselves. */
 double dispatch_proxy_s(const Cluster *cluster, const GroupShape *group, double chunks);
 
 #endif

@@ -497,8 +497,9 @@ static double places_of_token(const Build *b)
 
 #define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
 
-/* Messages to other nodes of one exchange by DeepEP's first version: each channel, two of its multiprocessors, sends rows to
- * each node in chunks, by default (deep_ep/buffer.py at 567632d, get_dispatch_config(), get_combine_config()) of so many. */
+/* Messages to other nodes of one exchange by DeepEP's first version: each channel, two of its multiprocessors, sends
+ * rows to each node in chunks of so many by default (deep_ep/buffer.py at 567632d, get_dispatch_config(),
+ * get_combine_config()). */
 static double chunks_sent(const Build *b, double sent, gboolean combined)
 {
   int in_node = b->network_tier > 0 ? b->expert.per_domain[b->network_tier - 1] : b->expert.size, size = b->expert.size;
