@@ -160,6 +160,32 @@ START_TEST(tables_have_whole_gradients)
 }
 END_TEST
 
-TEST_MAIN("copies", transformer_engine_copies_views, megatron_joins_gradients,
+/* Norms of fp32 copies: a cast (2 + 4 bytes of a value), which the norm reads and keeps; backward it reads and writes as
+ * much (8, not 4), and its gradient is cast back. In fp32 there is nothing to copy. */
+START_TEST(internevo_norms_wide_copies)
+{
+  static const struct { DType precision; double cast, forward, backward, kept; } cases[] = {
+    { DTYPE_BF16, 6, 4 + 2, 3 * 2 + 4 + 4 + 2, 2 }, { DTYPE_FP32, 0, 4 + 4, 3 * 4 + 4 + 4 + 4, 0 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    double values = 1024 * 1024, kept[2];
+    Planned p;
+    start(&p, fixture_model(2, 1024, 16, 1024, 2048), "internevo-2023");
+    plan_set_format(&p.plan, cases[i].precision);
+    for (int wide = 0; wide < 2; wide++) {
+      p.framework->wide_norm_inputs = wide;
+      kept[wide] = planned_layer(&p, 1).saved_bytes;
+    }
+    ck_assert_double_eq_tol(kept[1] - kept[0], 2 * cases[i].kept * values, 1);
+    ck_assert_double_eq_tol(planned_op_bytes(&p, 1, "norm input cast", FALSE), 2 * cases[i].cast * values, 1);
+    ck_assert_double_eq_tol(planned_op_bytes(&p, 1, "norm input cast", TRUE), 2 * cases[i].cast * values, 1);
+    ck_assert_double_eq_tol(planned_op_bytes(&p, 1, "attention norm", FALSE), cases[i].forward * values, 1);
+    ck_assert_double_eq_tol(planned_op_bytes(&p, 1, "attention norm", TRUE), cases[i].backward * values, 1);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
+TEST_MAIN("copies", internevo_norms_wide_copies, transformer_engine_copies_views, megatron_joins_gradients,
           cross_attention_splits_the_memory, torchtitan_repeats_keys, repeated_keys_travel,
           causal_softmax_reads_a_triangle, tables_have_whole_gradients)

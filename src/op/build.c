@@ -525,14 +525,18 @@ void build_norm(Build *b, const char *name)
 
   /* forward reads and writes; backward reads input and gradient and writes, and
    * joins the gradient that came through the residual */
-  gboolean one = norm_is_fused(b);
+  gboolean one = norm_is_fused(b), copies = one && b->passes->framework->wide_norm_inputs;
+  double in = copies ? MAX(b->bytes, dtype_bytes[DTYPE_FP32]) : b->bytes, cast = in > b->bytes ? in + b->bytes : 0;
   b->redone |= 1u << MODULE_LAYERNORM;
+  if (cast > 0)
+    build_stream(b, &(Stream) { .name = "norm input cast", .forward_bytes = cast * elements, .forward_kernels = 1,
+                                .backward_bytes = cast * elements, .backward_kernels = 1 });
   build_stream(b, &(Stream) {
     .name = name, .kernel = norm_kernel(b, NORM_OF_BLOCK),
-    .forward_bytes = (one ? 2 * b->bytes : steps_bytes(b)) * elements, .forward_kernels = one ? 1 : STEPS,
-    .backward_bytes = (3 * b->bytes + (one ? 3 * b->bytes : steps_backward_bytes(b))) * elements,
+    .forward_bytes = (one ? in + b->bytes : steps_bytes(b)) * elements, .forward_kernels = one ? 1 : STEPS,
+    .backward_bytes = (3 * b->bytes + (one ? 2 * in + b->bytes : steps_backward_bytes(b))) * elements,
     .backward_kernels = one ? 3 : STEPS_BACKWARD + 1,
-    .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,
+    .saved = in * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,
   });
   b->redone &= ~(1u << MODULE_LAYERNORM);
   build_params(b, b->hidden * norm_vectors(b->model));

@@ -102,6 +102,7 @@ static const JsonField fields[] = {
   { "compiled_loss", JSON_BOOL, FIELD(compiled_loss) },
   { "triangular_softmax", JSON_BOOL, FIELD(triangular_softmax) },
   { "plain_norms", JSON_BOOL, FIELD(plain_norms) },
+  { "wide_norm_inputs", JSON_BOOL, FIELD(wide_norm_inputs) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "complex_rope", JSON_BOOL, FIELD(complex_rope) },
   { "repeats_keys", JSON_BOOL, FIELD(repeats_keys) },
@@ -208,6 +209,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
                                              "updated_lists", "root_group", "narrow_product_operations",
                                              "compiled_loss", "gather_mparams", "collectives_queued",
+                                             "wide_norm_inputs",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file
