@@ -193,6 +193,7 @@ typedef struct {
   gboolean muon_gram;         /* its steps go on the small square of a matrix */
   gboolean muon_by_bucket;    /* under ZeRO-3 it works on every micro-batch's gradients, bucket by bucket, as all ranks
                                  sum them */
+  gboolean stage_outputs;     /* pipeline stages keep what they sent until its backward has run */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
   gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only

@@ -143,6 +143,11 @@ typedef struct {
 } RankWeights;
 
 RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy);
+/* Bytes that a layer of such prices holds more, or less, once the pass has run. */
+double held_bytes(const LayerPrice *price, const LayerPrice *stored, const Chunk *chunk, Pass pass);
+/* What a pass holds of what its stage received and sent (stage_ends.c). */
+void received_pass(const ProgramBuild *b, const Chunk *chunk, Segment *pass);
+void sent_pass(const ProgramBuild *b, const Chunk *chunk, Segment *pass);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* Lengthens the last pass of a chunk by what ranks do to agree on delayed scales (amax.c); `slack_s`: that the device waits for

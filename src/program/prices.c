@@ -297,8 +297,7 @@ static void add_vocabulary(const ProgramBuild *b, Segment *s, int layer, const L
   }
 }
 
-/* Bytes that a layer of such prices holds more, or less, once the pass has run. */
-static double held_bytes(const LayerPrice *price, const LayerPrice *stored, const Chunk *chunk, Pass pass)
+double held_bytes(const LayerPrice *price, const LayerPrice *stored, const Chunk *chunk, Pass pass)
 {
   switch (pass) {
   case PASS_FORWARD:
@@ -314,17 +313,6 @@ static double held_bytes(const LayerPrice *price, const LayerPrice *stored, cons
   default:
     return -stored->saved_bytes;
   }
-}
-
-/* What a stage of the decoder that did not start it keeps besides: the encoder's output, which it received. */
-static double received_bytes(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
-{
-  double bytes = op_encoder_bytes(b->model, &b->layout->passes);
-  LayerPrice received = { .saved_bytes = bytes, .deferred_bytes = bytes };
-
-  if (piece.first_layer <= 1 + b->model->encoder_blocks || piece.first_layer != chunk_whole(chunk).first_layer)
-    return 0;
-  return held_bytes(&received, &received, chunk, pass);
 }
 
 static double layer_held(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
@@ -441,9 +429,10 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
     add_price(&s, b->model->n_layers - 1, &b->final_norm, pass);
     s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
-  s.activation_bytes += received_bytes(b, chunk, piece, pass);
+  received_pass(b, chunk, &s);
   add_scratch(b, chunk, &s);
   add_last_gradients(b, chunk, &s);
+  sent_pass(b, chunk, &s);
   s.compute_s = MIN(s.compute_s, s.seconds);
   amax_meet(b, chunk, piece, &s, s.slack_s);
   s.free_bytes = s.alloc_bytes;
