@@ -92,3 +92,16 @@ terminal 80 tdp-plan --model mixtral-8x22b --cluster dgx-h100 --gpus 2048 --thre
 if ! grep -q 'settled' "$work/said"; then echo "skip terminal-progress: too fast to be seen"
 elif tr '\r' '\n' <"$work/said" | grep -q "^$escape\[Kmodel  "; then echo "ok terminal-progress"
 else echo "not ok terminal-progress: it is left beside the answer"; fi
+
+# What is wrong is said in one piece: those of several ranks stand beside each other, not within.
+python3 - <<'END'
+import os, socket, subprocess
+own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) # keeps pieces apart
+subprocess.run(["tdp-run", "--plan", "tiny-single", "--steps", "0"], stdout=subprocess.DEVNULL, stderr=theirs)
+theirs.close()
+pieces = []
+while piece := own.recv(4096):
+    pieces.append(piece)
+whole = pieces == [b"tdp-run: --steps: 0: expected an integer of at least 1\n"]
+print("ok terminal-whole-lines" if whole else f"not ok terminal-whole-lines: {len(pieces)} pieces, first {pieces[:2]}")
+END

@@ -375,15 +375,16 @@ int cli_fail(const char *program, GError *error)
 {
   int code = tdp_error_exit_code(error);
 
-  /* one line that no terminal obeys, whatever a file or an option held */
+  /* one line that no terminal obeys, whatever a file or an option held; in one piece beside those of other ranks */
   g_autofree char *message = g_utf8_make_valid(error->message, -1);
-  fprintf(stderr, "%s: ", program);
-  for (const char *c = message; *c; c = g_utf8_next_char(c))
-    if (g_unichar_iscntrl(g_utf8_get_char(c)))
-      fputc(' ', stderr);
-    else
-      fprintf(stderr, "%.*s", (int)(g_utf8_next_char(c) - c), c);
-  fputc('\n', stderr);
+  g_autoptr(GString) line = g_string_new(program);
+  g_string_append(line, ": ");
+  for (const char *c = message; *c; c = g_utf8_next_char(c)) {
+    gunichar letter = g_utf8_get_char(c);
+    g_string_append_unichar(line, g_unichar_iscntrl(letter) ? ' ' : letter);
+  }
+  g_string_append_c(line, '\n');
+  fputs(line->str, stderr);
   g_error_free(error);
   return code;
 }
