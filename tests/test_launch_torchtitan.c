@@ -67,6 +67,22 @@ START_TEST(early_files_say_their_plan)
 }
 END_TEST
 
+/* Models that it has no more. */
+START_TEST(early_models_are_known)
+{
+  static const char *const flavors[] = { "7B", "13B", "70B" };
+  static const char *const names[] = { "llama-2-7b", "llama-2-13b", "llama-2-70b" };
+  g_autofree char *text = g_strdup_printf("[model]\nname = \"llama2\"\nflavor = \"%s\"\n[training]\n"
+                                          "tensor_parallel_degree = 1\ncompile = false\n[compile]\nenable = true\n",
+                                          flavors[_i]);
+  g_autoptr(Launch) l = launch_read(text, "x.toml", &(LaunchOptions) { 8 }, NULL);
+
+  ck_assert_ptr_null(l->unknown_model);
+  ck_assert_ptr_nonnull(strstr(l->model, names[_i]));
+  ck_assert_uint_eq(l->unknown->len, 0);
+}
+END_TEST
+
 /* What was experimental and is not read may matter; what it names of the user's code does not. */
 START_TEST(experiments_are_said)
 {
@@ -110,5 +126,5 @@ START_TEST(early_files_are_changed)
 }
 END_TEST
 
-TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { experiments_are_said, 1 },
-           { early_errors_name_the_key, 1 }, { early_files_are_changed, 1 })
+TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { early_models_are_known, 3 },
+           { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { early_files_are_changed, 1 })

@@ -15,6 +15,9 @@ static const TorchtitanFlavor flavors[] = {
   { "deepseek_v3", "16B", "deepseek-v2-lite", 2048, 27, 16, 1408, 64, 102400 },
   { "deepseek_v3", "236B", "deepseek-v2", 5120, 60, 128, 1536, 160, 102400 },
   { "deepseek_v3", "671B", "deepseek-v3", 7168, 61, 128, 2048, 256, 129280 },
+  { "llama2", "7B", "llama-2-7b", 0, 0, 0, 0, 0, 0 }, /* until December 2024 */
+  { "llama2", "13B", "llama-2-13b", 0, 0, 0, 0, 0, 0 },
+  { "llama2", "70B", "llama-2-70b", 0, 0, 0, 0, 0, 0 },
   { "llama3", "8B_flex", "llama-3.1-8b", 0, 0, 0, 0, 0, 0 },
   { "llama3", "8B_varlen", "llama-3.1-8b", 0, 0, 0, 0, 0, 0 },
   { "llama4", "17bx16e", "llama-4-scout", 0, 0, 0, 0, 0, 0 },

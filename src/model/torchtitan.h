@@ -1,5 +1,6 @@
 /*
- * The models that torchtitan registers by name and flavor (v0.2.2, torchtitan/models/NAME/__init__.py), by our files.
+ * The models that torchtitan registers by name and flavor (v0.2.2, torchtitan/models/NAME/__init__.py), by our files;
+ * Llama 2 as until December 2024.
  */
 #ifndef TDP_MODEL_TORCHTITAN_H
 #define TDP_MODEL_TORCHTITAN_H
