@@ -318,6 +318,33 @@ START_TEST(not_simulated)
 }
 END_TEST
 
+#define HF "--tokenizer-type HuggingFaceTokenizer --tokenizer-model "
+
+/* A tokenizer's name tells its tokens where it is that of a model of ours. */
+START_TEST(named_tokenizers)
+{
+  static const struct { const char *words; int vocab; const char *assumed; } rows[] = {
+    { HF "deepseek-ai/DeepSeek-V3-Base", 129280, "those of deepseek-v3, which --tokenizer-model names" },
+    { HF "/data/Llama-3.1-8B-Instruct/", 128256, "those of llama-3.1-8b, which --tokenizer-model names" },
+    { HF "mistralai/Mixtral-8x7B-v0.1", 32000, "those of mixtral-8x7b, which --tokenizer-model names" },
+    { HF "deepseek-ai/DeepSeek-V3 --vocab-size 1024", 1024, NULL },
+    { HF "/data/tokenizer.model", 50257, "the file does not say how many HuggingFaceTokenizer has (--vocab-size)" },
+    { HF "../models/gpt3/..", 50257, "the file does not say how many HuggingFaceTokenizer has (--vocab-size)" },
+    { "--tokenizer-type GPT2BPETokenizer --tokenizer-model deepseek-ai/DeepSeek-V3", 50257, NULL },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *words = g_strdup_printf("--global-batch-size 8 %s", rows[i].words);
+    g_autoptr(Launch) l = read_words(words, NULL);
+    g_autoptr(Model) model = model_parse(l->model, strlen(l->model), "x.sh", NULL);
+    ck_assert_msg(model->vocab == rows[i].vocab, "%s: %d", rows[i].words, model->vocab);
+    ck_assert_msg((l->assumed->len > 0) == (rows[i].assumed != NULL), "%s", rows[i].words);
+    ck_assert_msg(!rows[i].assumed || g_str_has_suffix(l->assumed->pdata[0], rows[i].assumed), "%s: %s", rows[i].words,
+                  (char *)(rows[i].assumed ? l->assumed->pdata[0] : ""));
+  }
+}
+END_TEST
+
 static gboolean fits(const SettingGroup *group, const char *name)
 {
   for (int i = 0; group->patterns[i]; i++) {
@@ -433,4 +460,5 @@ START_TEST(recorded_layers)
 END_TEST
 
 TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts,
-          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, not_simulated, groups_are_apart, groups_of_arguments, recorded_layers)
+          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, named_tokenizers, not_simulated,
+          groups_are_apart, groups_of_arguments, recorded_layers)

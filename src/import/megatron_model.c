@@ -1,7 +1,9 @@
 /* Megatron-LM's arguments of a model. */
 #include "import/megatron_launch.h"
 
+#include "base/files.h"
 #include "base/json.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,6 +69,21 @@ static const struct {
 
 #define VOCAB_USUAL 50257 /* of Megatron-LM's GPT examples, and of a script that names no tokenizer */
 
+/* Of the model of ours whose tokenizer this is, as "deepseek-ai/DeepSeek-V3-Base" names it; 0 = none. */
+static int vocab_of_named(Reading *r, const char *tokenizer)
+{
+  g_autofree char *base = g_path_get_basename(tokenizer), *lower = g_ascii_strdown(base, -1);
+  g_autoptr(GRegex) variants = g_regex_new("(-(base|instruct|chat|it|hf|bf16|fp8|v0\\.\\d))+$", 0, 0, NULL);
+  g_autofree char *name = g_regex_replace_literal(variants, lower, -1, 0, "", 0, NULL);
+  g_autofree char *below = g_strdup_printf("models/%s.json", name), *path = files_data_path(below);
+  g_autoptr(Model) model = path && g_file_test(path, G_FILE_TEST_IS_REGULAR) ? model_load(path, NULL) : NULL;
+
+  if (!model)
+    return 0;
+  launch_assume(&r->to, "vocabulary: %d tokens: those of %s, which --tokenizer-model names", model->vocab, name);
+  return model->vocab;
+}
+
 static int read_vocab(Reading *r)
 {
   int padded = reading_int(r, "pad_vocab_size_to", 0);
@@ -83,6 +100,9 @@ static int read_vocab(Reading *r)
   for (gsize i = 0; i < G_N_ELEMENTS(tokenizers); i++)
     if (g_str_equal(tokenizers[i].tokenizer, *tokenizer ? tokenizer : known))
       return tokenizers[i].vocab + extra;
+  vocab = vocab_of_named(r, reading_text(r, "tokenizer_model"));
+  if (vocab)
+    return vocab;
   launch_assume(&r->to, "vocabulary: %d tokens: the file does not say how many %s has (--vocab-size)", VOCAB_USUAL,
                 tokenizer);
   return VOCAB_USUAL;
