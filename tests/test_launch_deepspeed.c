@@ -7,6 +7,7 @@
 
 #define MICRO "\"train_micro_batch_size_per_gpu\": "
 #define STEPS "\"gradient_accumulation_steps\": "
+#define BF16 "\"bf16\": { \"enabled\": true }"
 #define PARTED "\"activation_checkpointing\": { \"partition_activations\": true }"
 
 /* Nothing else is taken for granted than what all files leave open, and these. */
@@ -37,6 +38,16 @@ static const struct {
   { "{ " MICRO "2, \"zero_optimization\": true }", 8, { "\"zero_stage\": 1" }, "" },
   { "{ " MICRO "2, \"zero_optimization\": false }", 8, { "\"zero_stage\": 0" }, "" },
   { "{ " MICRO "2, \"zero_optimization\": { \"stage\": 2 } }", 8, { "\"zero_stage\": 2" }, "" },
+  /* the format of gradients, and on the wire */
+  { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"fp32\" } }", 8,
+    { "\"main_grads_dtype\": \"fp32\"", "\"grad_reduce_dtype\": \"bf16\"" }, "" },
+  { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"fp32\" }, "
+    "\"communication_data_type\": \"FP32\" }", 8, { "\"main_grads_dtype\": \"fp32\"", "!grad_reduce_dtype" }, "" },
+  { "{ " MICRO "2, " BF16 ", \"communication_data_type\": \"fp32\" }", 8,
+    { "\"grad_reduce_dtype\": \"fp32\"", "!main_grads_dtype" }, "" },
+  { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"bf16\" }, "
+    "\"communication_data_type\": \"bf16\" }", 8, { "!_dtype\"" }, "" },
+  { "{ " MICRO "2, \"data_types\": { \"grad_accum_dtype\": null } }", 8, { "!_dtype\"" }, "" },
   /* inputs of blocks that are made again are divided over tensor-parallel ranks alone */
   { "{ " MICRO "2, " PARTED " }", 8, { "\"recompute_granularity\": \"none\"" },
     "activation_checkpointing.partition_activations: true: divides nothing, the file has no tensor parallelism\n" },
@@ -60,8 +71,10 @@ START_TEST(files_say_their_plan)
     return;
   }
   ck_assert(l != NULL);
-  for (int k = 0; k < 4 && files[_i].plan[k]; k++)
-    ck_assert_msg(strstr(l->plan, files[_i].plan[k]) != NULL, "%s: %s", files[_i].plan[k], l->plan);
+  for (int k = 0; k < 4 && files[_i].plan[k]; k++) {
+    gboolean not = files[_i].plan[k][0] == '!';
+    ck_assert_msg((strstr(l->plan, files[_i].plan[k] + not) == NULL) == not, "%s: %s", files[_i].plan[k], l->plan);
+  }
   ck_assert_int_eq(strstr(l->plan, "partition_activations") != NULL, strstr(l->plan, "\"full\"") != NULL);
   for (guint i = 0; i < l->assumed->len; i++)
     if (!is_usual(l->assumed->pdata[i]))

@@ -172,6 +172,20 @@ static const char *precision_of(ConfigReading *r)
   return g_str_equal(bf16, "true") || g_str_equal(bf16, "auto") ? "bf16" : "fp32";
 }
 
+/* Gradients are accumulated and sent in the model's format where nothing else is told (runtime/engine.py,
+ * get_data_types(), communication_data_type()); a plan sends them as they are accumulated. */
+static void put_formats(ConfigReading *r, const char *precision, JsonWriter *w)
+{
+  g_autofree char *kept = g_ascii_strdown(settings_text(r->from, "data_types.grad_accum_dtype"), -1);
+  g_autofree char *sent = g_ascii_strdown(settings_text(r->from, "communication_data_type"), -1);
+  const char *accumulated = *kept ? kept : precision, *reduced = *sent ? sent : precision;
+
+  if (!g_str_equal(accumulated, precision))
+    json_put_string(w, "main_grads_dtype", accumulated);
+  if (!g_str_equal(reduced, accumulated))
+    json_put_string(w, "grad_reduce_dtype", reduced);
+}
+
 /* What is partitioned over tensor-parallel ranks are the inputs of blocks that are made again. */
 static void put_recompute(ConfigReading *r, int tp, JsonWriter *w)
 {
@@ -237,6 +251,7 @@ static gboolean read_both(ConfigReading *r)
   put_recompute(r, tp, &w);
   put_optimizer(r, &w);
   json_put_string(&w, "precision", precision_of(r));
+  put_formats(r, precision_of(r), &w);
   json_put_string(&w, "framework", r->framework ? r->framework : "deepspeed");
   json_close(&w, '}');
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
