@@ -98,8 +98,7 @@ START_TEST(split_orders_bound_closely)
       ck_assert_double_le(by_order, m.iteration_s);
       ck_assert_double_le(bound_time(in.model, LAYOUT(&plan), in.cluster, sums, NULL), m.iteration_s);
       ck_assert_double_le(bound_memory_by_order(in.model, LAYOUT(&plan), sums), m.peak_memory_bytes);
-      if (plan.zero < 3 || !plan.overlap.parameters) /* what is gathered ahead is left out */
-        ck_assert_double_gt(by_order, (plan.zero < 3 ? 0.98 : 0.85) * m.iteration_s);
+      ck_assert_double_gt(by_order, 0.975 * m.iteration_s);
     }
   }
   instance_clear(&in);
@@ -460,6 +459,82 @@ START_TEST(whole_blocks_exceed_a_room)
 }
 END_TEST
 
-TEST_LOOPS("search bounds", { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
+/* A plan of orders that are swept, whole or split, on links of which some are slow: any ZeRO, overlap, group and degree. */
+static void draw_swept(Instance *in, GRand *rand, int experts)
+{
+  static const char *const frameworks[] = { "torchtitan-2026-08", "torchtitan", "fsdp", "megatron-core-2026", "deepspeed" };
+  static const char *const orders[] = { "zb-v", "zb-h1", "zb-h2", "v-half", "v-min", "1f1b", "gpipe", "interleaved" };
+  const char *framework = frameworks[g_rand_int_range(rand, 0, G_N_ELEMENTS(frameworks))];
+
+  odd_links(in, framework, 16, g_rand_int_range(rand, 0, 3));
+  model_free(in->model);
+  in->model = experts ? fixture_experts(8, 512, 8, 8, 512, 512) : fixture_llama(8, 512, 8, 8, 512, 512);
+  Plan *p = &in->base;
+  p->tp = drawn(rand, 2);
+  p->cp = drawn(rand, 2);
+  p->pp = drawn(rand, 3);
+  p->dp = MAX(drawn(rand, 4), drawn(rand, 3));
+  p->ep = experts ? MIN(p->dp, drawn(rand, 3)) : 1;
+  p->sequence_parallel = p->tp > 1;
+  p->gpus = p->tp * p->cp * p->pp * p->dp;
+  p->micro_batch = drawn(rand, 2);
+  p->zero = MIN(3, g_rand_int_range(rand, 0, 6));
+  p->shard_group = g_rand_int_range(rand, 0, 3) ? 0 : MAX(1, p->cp * p->dp / 2);
+  p->overlap.gradients = g_rand_boolean(rand);
+  p->overlap.parameters = g_rand_int_range(rand, 0, 3) > 0;
+  p->overlap.pipeline = g_rand_boolean(rand);
+  p->recompute = g_rand_int_range(rand, 0, 3);
+  p->sharding.no_sync = g_rand_int_range(rand, 0, 4) == 0;
+  p->offload.optimizer = g_rand_int_range(rand, 0, 6) ? STORE_DEVICE : STORE_CPU;
+  p->offload.parameters = p->zero == 3 ? p->offload.optimizer : STORE_DEVICE;
+  in->cluster->host_memory_bytes = 1e12;
+  in->cluster->host_memory_bytes_per_s = in->cluster->device.host_bytes_per_s = 1e10;
+  const Schedule *schedule = schedule_find(orders[g_rand_int_range(rand, 0, G_N_ELEMENTS(orders))]);
+  plan_set_schedule(p, p->pp > 1 ? schedule : schedule_find("1f1b"), schedule->min_chunks);
+  p->global_batch = p->micro_batch * p->dp * p->pp * g_rand_int_range(rand, 1, 5);
+  in->cluster->tiers[0].devices = in->cluster->devices_per_node = MIN(p->gpus, drawn(rand, 4));
+  if (plan_stages(p) > 1)
+    cut_at_random(p, in->model->blocks, rand);
+}
+
+/* No bound exceeds the simulation of such a plan; that by order is within a twentieth of it unless states are on the host,
+ * whose copies it leaves out, for all but a few. */
+START_TEST(bounds_hold_for_drawn_orders)
+{
+  GRand *rand = g_rand_new_with_seed(9300 + _i);
+  int seen = 0, close = 0, ahead = 0, split = 0, hosted = 0;
+
+  for (int n = 0; seen < 100 && n < 4000; n++) {
+    Instance in = { 0 };
+    draw_swept(&in, rand, _i);
+    const Plan *p = &in.base;
+    gboolean legal = cluster_resize(in.cluster, p->gpus, NULL) && plan_check(p, in.model, in.cluster, NULL) == RULE_NONE;
+    if (legal) {
+      const Layout layout = layout_of(p);
+      g_autoptr(PriceSums) sums = price_sums_new(in.model, &layout, in.cluster);
+      Metrics m;
+      instance_simulate(&in, p, NULL, &m);
+      double by_order = bound_time_by_order(in.model, &layout, in.cluster, sums);
+      ck_assert_double_le(by_order, m.iteration_s);
+      ck_assert_double_le(bound_time(in.model, &layout, in.cluster, sums, NULL), m.iteration_s);
+      ck_assert_double_le(bound_memory_by_order(in.model, &layout, sums), m.peak_memory_bytes);
+      seen++;
+      hosted += p->offload.optimizer != STORE_DEVICE;
+      close += p->offload.optimizer == STORE_DEVICE && by_order > 0.95 * m.iteration_s;
+      ahead += p->zero == 3 && p->overlap.parameters;
+      split += p->schedule->split;
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_eq(seen, 100);
+  ck_assert_int_ge(close + hosted, 97);
+  ck_assert_int_gt(ahead, 20);
+  ck_assert_int_gt(split, 20);
+  ck_assert_int_lt(hosted, 30);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("search bounds", { bounds_hold_for_drawn_orders, 2 }, { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
            { bounds_count_what_split_passes_wait_for, 4 },
            { split_orders_bound_closely, 8 }, { split_orders_bound_memory_closely, 5 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })

@@ -88,9 +88,16 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
  * over; from the backward's end to the end of the sum the data lane is never idle. While it is busy passes are slowed
  * by no less than the least slowdown of its collectives. So whatever holds a pass up in the simulation, it can only
  * start later than in the sweep, be slowed for longer, and end later: all that the sweep does rises with what it is
- * given. Where ZeRO-3 gathers ahead of need its gathers are left out, and with them the slowdown. Where it
- * does not, a gather comes behind the pass before it that needs weights, and behind the sums that the lane has by
- * then; a weight gradient by itself needs no weights.
+ * given.
+ *
+ * ZeRO-3's gather for a use, a piece of a pass that needs weights, comes behind the use before it or, where gathers
+ * overlap passes, behind the one before that; in the lane it stands behind the sums of the use that it waits for and
+ * before those of the use between. A weight gradient by itself needs no weights. When a use starts, its gather
+ * has ended and what the lane has next waits for nothing any more: the lane is busy from then on to the end of the gather
+ * ahead, as above. It need not be where weights come up from the host first or a second copy's gathers slow otherwise:
+ * there, and where frameworks bound what is gathered ahead by its size (whose gathers are left out), nothing is slowed.
+ * A pass that makes gradients of each micro-batch waits until the framework's queue of sums is as short as it has it.
+ * Copies to the host and back are left out.
  */
 double bound_time_by_order(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 

@@ -11,7 +11,13 @@ typedef struct {
   double pass_s[ORDER_PASSES];
   double sum_s, across_s, gather_s;
   double ready_s;   /* when its weights are there for the first forward */
+  double params;
 } PieceTimes;
+
+/* Gradients of a piece on their way. */
+typedef struct {
+  double end, params;
+} Leaving;
 
 typedef struct {
   int left;           /* weight gradients that have not been made */
@@ -27,6 +33,11 @@ typedef struct {
   double clock;    /* when the next pass may start */
   double ended;    /* the last pass */
   double used;     /* the last that needed weights */
+  double ready;    /* when the weights of the next that needs some are there */
+  gboolean begun;  /* a pass has needed some */
+  GArray *leaving; /* Leaving, in order */
+  guint left;      /* of them, those that a pass has waited for */
+  double queued;   /* parameters of the others */
   double lane;     /* when the data lane has done what it has */
   double slow_end; /* until then passes are slowed */
   double slowdown; /* at least */
@@ -39,7 +50,9 @@ typedef struct {
   gboolean sums_each;      /* micro-batch's gradients */
   gboolean late_sums;      /* behind all passes */
   gboolean waits_for_sums; /* behind each pass that makes gradients */
-  gboolean gathers_early, gathers_serially, fetches;
+  gboolean gathers_early, fetches;
+  gboolean gathers_by_use, one_ahead; /* each use's weights: behind the use before, or the one before that */
+  gboolean slows;          /* what the lane has is known whenever a pass starts */
 } TimedOrder;
 
 static gboolean can_sweep(const Layout *l)
@@ -47,13 +60,12 @@ static gboolean can_sweep(const Layout *l)
   return bound_knows_order(l->pipeline.schedule) && !l->passes.framework->single_process && l->n_runs == 0;
 }
 
-/* Whether every pass waits for all of its weights, which nothing gathers ahead of need. */
-static gboolean gathers_serially(const StateLayout *p)
+/* Whether every pass waits for all of its weights, which are gathered for it alone, one piece ahead of need at most. */
+static gboolean gathers_by_use(const StateLayout *p)
 {
   const ShardingOptions *o = &p->sharding;
 
-  return p->zero == 3 && !p->overlap_parameters && o->prefetch < 0 && o->live <= 0 && o->persistence == 0 &&
-         !o->keeps_gathered && o->tiling <= 1;
+  return p->zero == 3 && o->prefetch < 0 && o->live <= 0 && o->persistence == 0 && !o->keeps_gathered && o->tiling <= 1;
 }
 
 static int rank_of(const Bound *b, int stage)
@@ -107,6 +119,12 @@ static const double *sum_of_pass(const PriceSums *s, Pass pass)
   return sums[pass];
 }
 
+/* A collective with what the host takes to issue it. */
+static double issued(const Bound *b, double seconds)
+{
+  return seconds > 0 ? seconds + b->layout->passes.framework->collective_s : 0;
+}
+
 static double gather_s(const Bound *b, double params, double narrow, double frozen, int kind)
 {
   gboolean comes = params > 0 || (bound_states(b, kind)->zero == 3 && frozen > 0);
@@ -128,12 +146,13 @@ static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_
     double frozen = of_layers(kind ? sums->expert_frozen : sums->frozen, first, end);
     if (!bound_states(b, kind)->sums)
       continue;
-    if (s->gathers_early || s->gathers_serially)
-      t.gather_s += gather_s(b, params, narrow, frozen, kind);
+    if (s->gathers_early || s->gathers_by_use)
+      t.gather_s += issued(b, gather_s(b, params, narrow, frozen, kind));
     if (params <= 0)
       continue;
-    t.sum_s += bound_reduction_s(b, params, kind);
-    t.across_s += bound_across_s(b, params * bound_states(b, 0)->reduce_bytes, kind);
+    t.params += params;
+    t.sum_s += issued(b, bound_reduction_s(b, params, kind));
+    t.across_s += issued(b, bound_across_s(b, params * bound_states(b, 0)->reduce_bytes, kind));
   }
   return t;
 }
@@ -212,34 +231,110 @@ static double work_end(const RankTimes *r, double start, double work_s)
   return work_s <= slow ? start + work_s * r->slowdown : r->slow_end + (work_s - slow);
 }
 
-/* Gradients of a piece that are there at `end`; behind that comes the next pass, or beside them. */
+/* Gradients of a piece that are there at the last pass's end; behind that comes the next pass, or beside them. */
 static void sum_piece(const TimedOrder *s, RankTimes *r, double sum_s)
 {
   r->lane = MAX(r->lane, r->ended) + sum_s;
   if (s->waits_for_sums)
     r->clock = r->lane;
-  else if (!s->fetches)
+  else if (s->slows)
     r->slow_end = MAX(r->slow_end, r->lane);
 }
 
-/* A pass of which pieces wait for their weights, or leave gradients. */
-static void run_pieces(TimedOrder *s, RankTimes *r, ChunkTimes *c, Pass pass, gboolean sums, double input)
+static void queue_gradients(RankTimes *r, const PieceTimes *piece)
 {
-  gboolean back = pass != PASS_FORWARD, gathers = s->gathers_serially && pass != PASS_WEIGHT;
+  const Leaving leaving = { piece->sum_s > 0 ? r->lane : r->ended, piece->params };
+
+  if (!r->leaving)
+    r->leaving = g_array_new(FALSE, FALSE, sizeof(Leaving));
+  g_array_append_val(r->leaving, leaving);
+  r->queued += leaving.params;
+}
+
+/* When so many gradients have left that the framework lets a pass make more. */
+static double queue_free(const TimedOrder *s, RankTimes *r)
+{
+  const Framework *f = bound_states(s->bound, 0)->framework;
+  double free = 0;
+
+  while (r->leaving && r->leaving->len - r->left > (guint)f->reduce_queue && r->queued > f->reduce_queue_params) {
+    const Leaving *leaving = &g_array_index(r->leaving, Leaving, r->left++);
+    r->queued -= leaving->params;
+    free = leaving->end;
+  }
+  return free;
+}
+
+/* A slot's i-th piece in the order in which its pass runs them. */
+static const PieceTimes *piece_of(const ChunkTimes *c, Pass pass, int i)
+{
+  return &c->pieces[pass == PASS_FORWARD ? i : c->n_pieces - 1 - i];
+}
+
+/* Of a second copy's weights, for backwards, the gather is left out. */
+static double gather_of(const TimedOrder *s, const PieceTimes *piece, Pass pass)
+{
+  return pass != PASS_FORWARD && bound_states(s->bound, 0)->sharding.secondary ? 0 : piece->gather_s;
+}
+
+/* What the use behind a slot's i-th piece gathers. */
+static double next_gather(const TimedOrder *s, const RankTimes *r, int rank, int slot, int i)
+{
+  const ScheduleOrder *order = s->sweep.order;
+
+  for (int k = slot; k < order->first[rank + 1]; k++, i = -1) {
+    const Slot *at = &order->slots[k];
+    const ChunkTimes *c = &r->chunks[at->chunk];
+    if (at->pass != PASS_WEIGHT && i + 1 < c->n_pieces)
+      return gather_of(s, piece_of(c, at->pass, i + 1), at->pass);
+  }
+  return 0;
+}
+
+/* The lane's next gather, for a use that may be the one at hand, behind the last use. */
+static void gather(const TimedOrder *s, RankTimes *r, double gather_s)
+{
+  r->ready = 0;
+  if (gather_s > 0)
+    r->ready = r->lane = MAX(r->lane, r->used) + gather_s;
+  if (s->slows)
+    r->slow_end = MAX(r->slow_end, r->lane);
+}
+
+/* When the weights of a slot's i-th piece are there. */
+static double weights_ready(const TimedOrder *s, RankTimes *r, int rank, int slot, int i)
+{
+  const Slot *at = &s->sweep.order->slots[slot];
+
+  if (!s->one_ahead || !r->begun)
+    gather(s, r, gather_of(s, piece_of(&r->chunks[at->chunk], at->pass, i), at->pass));
+  r->begun = TRUE;
+  double ready = r->ready;
+  if (s->one_ahead)
+    gather(s, r, next_gather(s, r, rank, slot, i));
+  return ready;
+}
+
+/* A pass of which pieces wait for their weights, or leave gradients. */
+static void run_pieces(TimedOrder *s, int rank, int slot, gboolean sums, double input)
+{
+  RankTimes *r = &s->ranks[rank];
+  Pass pass = s->sweep.order->slots[slot].pass;
+  ChunkTimes *c = &r->chunks[s->sweep.order->slots[slot].chunk];
+  gboolean gathers = s->gathers_by_use && pass != PASS_WEIGHT, queues = sums && s->sums_each;
 
   for (int i = 0; i < c->n_pieces; i++) {
-    const PieceTimes *piece = &c->pieces[back ? c->n_pieces - 1 - i : i];
-    double start = MAX(r->clock, i == 0 ? input : 0);
-    if (gathers && piece->gather_s > 0 && !(back && bound_states(s->bound, 0)->sharding.secondary)) {
-      r->lane = MAX(r->lane, r->used) + piece->gather_s;
-      start = MAX(start, r->lane);
-    }
+    const PieceTimes *piece = piece_of(c, pass, i);
+    double ready = gathers ? weights_ready(s, r, rank, slot, i) : 0, queued = queues ? queue_free(s, r) : 0;
+    double start = MAX(MAX(r->clock, i == 0 ? input : 0), MAX(ready, queued));
     if (!c->begun)
       start = MAX(start, piece->ready_s);
     r->clock = r->ended = work_end(r, start, piece->pass_s[pass]);
     r->used = pass != PASS_WEIGHT ? r->ended : r->used;
     if (sums)
       sum_piece(s, r, piece->sum_s + (c->left == 0 ? piece->across_s : 0));
+    if (queues)
+      queue_gradients(r, piece);
   }
   c->begun = TRUE;
 }
@@ -257,8 +352,8 @@ static double run_slot(gpointer data, int rank, int i, double input)
   c->left -= makes;
   gboolean sums = makes && !s->late_sums && (s->sums_each || c->left == 0);
   gboolean whole = s->waits_for_sums && !s->fetches;
-  if ((sums && !whole) || s->gathers_serially || (s->gathers_early && !c->begun)) {
-    run_pieces(s, r, c, slot->pass, sums, input);
+  if ((sums && !whole) || s->gathers_by_use || (s->gathers_early && !c->begun)) {
+    run_pieces(s, rank, i, sums, input);
   } else {
     r->clock = r->ended = work_end(r, MAX(r->clock, input), c->pass_s[slot->pass]);
     if (sums)
@@ -328,7 +423,9 @@ double bound_time_by_order(const Model *model, const Layout *l, const Cluster *c
   TimedOrder s = { .bound = &b, .ranks = ranks, .sums_each = each, .late_sums = !each && !p->overlap_gradients,
                    .waits_for_sums = each && !p->overlap_gradients,
                    .gathers_early = p->gathers_ahead && p->zero < 3 && !kept,
-                   .gathers_serially = gathers_serially(p), .fetches = p->zero == 3 };
+                   .gathers_by_use = gathers_by_use(p), .one_ahead = p->overlap_parameters, .fetches = p->zero == 3 };
+
+  s.slows = !s.fetches || (s.gathers_by_use && !p->sharding.secondary && !p->offload.parameters);
 
   order_sweep_init(&s.sweep, l->pipeline.schedule, &b.shape, order);
   for (int rank = 0; rank < b.shape.ranks; rank++) {
@@ -337,5 +434,7 @@ double bound_time_by_order(const Model *model, const Layout *l, const Cluster *c
   }
   double end = sweep_end(&s);
   order_sweep_clear(&s.sweep);
+  for (int rank = 0; rank < b.shape.ranks; rank++)
+    g_clear_pointer(&ranks[rank].leaving, g_array_unref);
   return (end + after_norm(&b)) * (1 - 1e-9) + l->passes.framework->step_s;
 }
