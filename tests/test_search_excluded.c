@@ -145,6 +145,11 @@ START_TEST(files_change_what_they_start_from)
     { "{\"excludes\":{\"zero_1\":null}}", "zero_1: null: expected a string that says why", TRUE },
     { "{\"excludes_changes\":[]}", "excludes_changes", TRUE },
     { "{\"excludes\":7}", "excludes: 7: expected an object", TRUE },
+    { "{\"excludes\":{\"zero_1 with tensor\":\"a\",\"tensor with zero_1\":\"b\"}}",
+      "own: excludes[\"tensor with zero_1\"]: \"b\": expected the same features once", TRUE },
+    { "{\"excludes\":{\"tensor\":\"a\"},\"excludes_changes\":{\"tensor\":null,\"zero_1 with tensor\":\"b\","
+      "\"tensor with zero_1\":null}}", "excludes_changes[\"tensor with zero_1\"]: null: expected the same features once", TRUE },
+    { "{\"excludes\":{\"tensor with tensor\":\"a\"}}", "[\"tensor with tensor\"]: \"a\": expected each feature once", TRUE },
   };
   g_autoptr(GArray) list = NULL;
 

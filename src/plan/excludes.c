@@ -20,6 +20,8 @@ static gboolean read_feature(const JsonDoc *doc, const cJSON *entry, const char 
 
   if (feature == FEATURE_COUNT)
     return json_error(doc, entry, error, "a key of features of src/plan/feature.c joined by \" with \"");
+  if (out->features >> feature & 1)
+    return json_error(doc, entry, error, "each feature once");
   if (!out->features)
     out->changed = feature;
   out->features |= G_GUINT64_CONSTANT(1) << feature;
@@ -66,13 +68,19 @@ static guint find_exclusion(const GArray *list, guint64 features)
   return at;
 }
 
-/* Sets what an entry says, in its place where the same features stand already, or takes those away. */
-static gboolean change_list(const JsonDoc *doc, const cJSON *entry, gboolean takes, GArray *list, GError **error)
+/* Sets what an entry says, in its place where the same features stand already, or takes those away; `told`: those that
+ * its object has said something of, guint64. */
+static gboolean change_list(const JsonDoc *doc, const cJSON *entry, gboolean takes, GArray *list, GArray *told,
+                            GError **error)
 {
   Exclusion e;
 
   if (!read_exclusion(doc, entry, &e, error))
     return FALSE;
+  for (guint i = 0; i < told->len; i++)
+    if (g_array_index(told, guint64, i) == e.features)
+      return json_error(doc, entry, error, "the same features once, in whatever order");
+  g_array_append_val(told, e.features);
   guint at = find_exclusion(list, e.features);
   gboolean stands = at < list->len;
   if (takes && !stands)
@@ -88,9 +96,21 @@ static gboolean change_list(const JsonDoc *doc, const cJSON *entry, gboolean tak
   return TRUE;
 }
 
+/* An object of them; of changes, null takes away. */
+static gboolean read_list(const JsonDoc *doc, const cJSON *object, gboolean changes, GArray *list, GError **error)
+{
+  g_autoptr(GArray) told = g_array_new(FALSE, FALSE, sizeof(guint64));
+  const cJSON *entry;
+
+  cJSON_ArrayForEach(entry, object)
+    if (!change_list(doc, entry, changes && cJSON_IsNull(entry), list, told, error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean exclusions_read(const JsonDoc *doc, const cJSON *framework, GArray **list, GError **error)
 {
-  const cJSON *own = json_get(framework, "excludes"), *changes = json_get(framework, "excludes_changes"), *entry;
+  const cJSON *own = json_get(framework, "excludes"), *changes = json_get(framework, "excludes_changes");
 
   if (own && !json_get_object(doc, framework, "excludes", TRUE, error))
     return FALSE;
@@ -100,11 +120,5 @@ gboolean exclusions_read(const JsonDoc *doc, const cJSON *framework, GArray **li
     g_clear_pointer(list, g_array_unref);
   if ((own || changes) && !*list)
     *list = new_list();
-  cJSON_ArrayForEach(entry, own)
-    if (!change_list(doc, entry, FALSE, *list, error))
-      return FALSE;
-  cJSON_ArrayForEach(entry, changes)
-    if (!change_list(doc, entry, cJSON_IsNull(entry), *list, error))
-      return FALSE;
-  return TRUE;
+  return read_list(doc, own, FALSE, *list, error) && read_list(doc, changes, TRUE, *list, error);
 }
