@@ -24,8 +24,10 @@ static gboolean overlaps_all(const Instance *in, const Plan *plan)
 static double standing(const Instance *in, const Plan *plan, const Metrics *m)
 {
   double share = m->peak_memory_bytes / in->cluster->device.memory_bytes;
+  const Layout layout = layout_of(plan);
+  const Accuracy *known = in->options.accuracy;
 
-  return 1000.0 * plan_mechanisms(plan) + MAX(0, ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP));
+  return (known ? 1e6 * accuracy_beyond(known, in->model, &layout, in->cluster) : 0) + 1000.0 * plan_mechanisms(plan) + MAX(0, ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP));
 }
 
 /* Memory that one of the plans just misses. */
@@ -98,12 +100,14 @@ static gboolean check_ties(Instance *in, double tie, GRand *rand)
 START_TEST(the_most_robust_is_found)
 {
   GRand *rand = g_rand_new_with_seed(4000 + _i);
+  g_autoptr(Accuracy) accuracy = accuracy_load(NULL);
   int others = 0;
 
   for (int i = 0; i < 40; i++) {
     Instance in;
     instance_small_init(&in, rand);
     in.options.objective = NULL;
+    in.options.accuracy = i % 4 > 1 ? accuracy : NULL;
     if (i % 2) /* ties go by what a margin leaves */
       cluster_keep_free(in.cluster, 0.2);
     others += check_ties(&in, g_rand_double_range(rand, 0.001, 0.3), rand);
@@ -118,11 +122,13 @@ START_TEST(whole_frameworks_agree)
 {
   static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed", "fsdp" };
   GRand *rand = g_rand_new_with_seed(4100 + _i);
+  g_autoptr(Accuracy) accuracy = accuracy_load(NULL);
 
   for (int i = 0; i < 3; i++) {
     Instance in;
     instance_framework_init(&in, rand, frameworks[_i]);
     instance_fix(&in, rand);
+    in.options.accuracy = i ? accuracy : NULL;
     check_ties(&in, g_rand_double_range(rand, 0.001, 0.1), rand);
     instance_clear(&in);
   }
@@ -196,13 +202,16 @@ END_TEST
 START_TEST(plain_dispatchers_tie)
 {
   GRand *rand = g_rand_new_with_seed(4500 + _i);
+  g_autoptr(Accuracy) accuracy = accuracy_load(NULL);
 
   for (int i = 0; i < 4;) {
     Instance in;
     instance_framework_init(&in, rand, "megatron-core-2026");
     in.options.objective = NULL;
-    in.framework->dispatch &= ~(1u << DISPATCH_GATHER);
+    if (i % 2 == 0)
+      in.framework->dispatch &= ~(1u << DISPATCH_GATHER);
     in.options.fixed.value[KEY_EP] = 2;
+    in.options.accuracy = i % 2 ? accuracy : NULL;
     in.options.fixed.value[KEY_RECOMPUTE] = RECOMPUTE_NONE;
     in.options.fixed.value[KEY_GRAPH] = GRAPH_NONE;
     if (model_has_experts(in.model) && ++i)
@@ -230,7 +239,38 @@ START_TEST(idle_dispatchers_do_not_count)
 }
 END_TEST
 
-TEST_LOOPS("search ties", { the_most_robust_is_found, 4, TRUE }, { whole_frameworks_agree, 4, TRUE },
+/* Of plans that tie, one that the answer itself trusts less comes last: ZeRO-2, which hardly any published run of this
+ * engine has. */
+START_TEST(what_was_measured_comes_first)
+{
+  g_autoptr(Accuracy) accuracy = accuracy_load(NULL);
+  g_autoptr(Model) model = fixture_llama(8, 1024, 16, 16, 4096, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-a100-80gb", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core-2026");
+  Plan base = plan_default(model, framework);
+  const Plan *robust[2];
+  SearchResult *found[2];
+
+  base.gpus = base.global_batch = 8;
+  for (int i = 0; i < 2; i++) {
+    SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1, .tie = 0.3,
+                              .accuracy = i ? accuracy : NULL };
+    ck_assert(fixed_parse("--fix", "tp=1,cp=1,mbs=1,recompute=none,schedule=1f1b", &options.fixed, NULL));
+    options.fixed.value[KEY_ZERO] = i ? -1 : 2;
+    found[i] = search(model, cluster, &options, NULL);
+    ck_assert_uint_eq(found[i]->best->len, 1);
+    robust[i] = &found[i]->robust.plan;
+  }
+  const Layout without = layout_of(robust[0]), with = layout_of(robust[1]);
+  ck_assert_int_eq(accuracy_beyond(accuracy, model, &without, cluster), 1);
+  ck_assert_int_eq(accuracy_beyond(accuracy, model, &with, cluster), 0);
+  ck_assert_int_ne(robust[1]->zero, 2);
+  search_result_free(found[0]);
+  search_result_free(found[1]);
+}
+END_TEST
+
+TEST_LOOPS("search ties", { what_was_measured_comes_first, 1 }, { the_most_robust_is_found, 4, TRUE }, { whole_frameworks_agree, 4, TRUE },
            { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { plain_dispatchers_tie, 4, TRUE },
            { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE })

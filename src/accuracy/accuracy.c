@@ -244,6 +244,14 @@ Estimate accuracy_estimate_kind(const Accuracy *a, const RunKind *kind, gboolean
   };
 }
 
+int accuracy_beyond(const Accuracy *a, const Model *model, const Layout *layout, const Cluster *cluster)
+{
+  const Metrics none = { 0 };
+  const RunKind kind = run_kind(model, layout, cluster, &none);
+
+  return domain_beyond(a->domain, &kind);
+}
+
 Estimate accuracy_estimate(const Accuracy *a, const Model *model, const Layout *layout, const Cluster *cluster,
                            const Metrics *m)
 {

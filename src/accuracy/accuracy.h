@@ -91,4 +91,7 @@ Estimate accuracy_estimate(const Accuracy *accuracy, const Model *model, const L
 Estimate accuracy_estimate_kind(const Accuracy *accuracy, const RunKind *kind, gboolean version_unknown,
                                 double iteration_s, double need);
 
+/* How many of a plan's properties, those that do not follow from its step, no measured run has, or too few (domain.h). */
+int accuracy_beyond(const Accuracy *accuracy, const Model *model, const Layout *layout, const Cluster *cluster);
+
 #endif

@@ -133,14 +133,30 @@ static void say_mfu(GString *s, const Domain *d, const RunKind *kind)
                            s->len ? ", " : "", 100 * kind->mfu, 100 * reached->most, reached->runs, group);
 }
 
+static gboolean is_rare(const Domain *d, const RunKind *kind, KindName name)
+{
+  return kind->names[name] && domain_runs(d, name, kind->names[name]) < DOMAIN_RUNS_MIN;
+}
+
+int domain_beyond(const Domain *d, const RunKind *kind)
+{
+  int beyond = 0;
+
+  for (int i = 0; i < KIND_NAMES; i++)
+    beyond += is_rare(d, kind, i);
+  for (int i = 0; i < KIND_SIZES; i++)
+    beyond += kind->sizes[i] > d->most[i];
+  return beyond;
+}
+
 char *domain_outside(const Domain *d, const RunKind *kind)
 {
   g_autoptr(GString) s = g_string_new(NULL);
 
   for (int i = 0; i < KIND_NAMES; i++) {
-    int runs = kind->names[i] ? domain_runs(d, i, kind->names[i]) : DOMAIN_RUNS_MIN;
-    if (runs >= DOMAIN_RUNS_MIN)
+    if (!is_rare(d, kind, i))
       continue;
+    int runs = domain_runs(d, i, kind->names[i]);
     g_string_append_printf(s, "%s%s %s", s->len ? ", " : "", kind_name_titles[i], kind->names[i]);
     if (runs == 0)
       g_string_append(s, " (no published run)");

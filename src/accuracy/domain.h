@@ -28,6 +28,9 @@ int domain_runs(const Domain *domain, KindName name, const char *value);
  * NULL = nothing. Newly allocated. */
 char *domain_outside(const Domain *domain, const RunKind *kind);
 
+/* How many of the kind's names and sizes are; of MFU, which follows from the step, nothing is asked. */
+int domain_beyond(const Domain *domain, const RunKind *kind);
+
 /* The keys `names`, `sizes` and `mfu` of an open object; files without the last know no limit of MFU. */
 void domain_write(const Domain *domain, JsonWriter *writer);
 Domain *domain_read(const JsonDoc *doc, const cJSON *object, GError **error);

@@ -94,9 +94,9 @@ void explain_write_limit(const SearchResult *f, const Result *best, JsonWriter *
   json_close(w, '}');
 }
 
-/* The mechanisms that ties count, in short (plan_mechanisms). */
-#define MOST_ROBUST "the most robust of them (fewest mechanisms, such as tensor or pipeline parallelism, recomputation " \
-                    "and offload; then most free memory)"
+/* What ties count, in short (ties.h). */
+#define MOST_ROBUST "the most robust of them (least beyond measured runs; then fewest mechanisms, such as tensor or " \
+                    "pipeline parallelism, recomputation and offload; then most free memory)"
 
 char *explain_tie(const SearchResult *found, const Result *results, int n, double tie)
 {

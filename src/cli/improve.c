@@ -120,7 +120,8 @@ static void find_best(Improve *m)
 {
   m->base = plan_given(m->model, &m->plan);
   m->search = (SearchOptions) { .base = &m->base, .fixed = fixed_none(), .top = 1, .threads = m->options->threads,
-                                .least = TRUE, .refine = TRUE, .objective = &objectives[0], .tie = TIE_SHARE };
+                                .least = TRUE, .refine = TRUE, .objective = &objectives[0], .tie = TIE_SHARE,
+                                .accuracy = m->accuracy };
   watch_join(&m->watch, &m->search);
   m->found = search(m->model, m->cluster, &m->search, NULL);
 }

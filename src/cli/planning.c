@@ -63,7 +63,7 @@ SearchOptions planning_search(const Planning *p, const PlanOptions *o)
   return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space,
                            .top = o->top > 0 ? o->top : 5, .threads = o->threads,
                            .over = o->explain || o->report, .least = TRUE, .objective = p->objective,
-                           .second = p->second };
+                           .second = p->second, .accuracy = p->accuracy };
 }
 
 SearchOptions planning_searched(const Planning *p, const PlanOptions *o)

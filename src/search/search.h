@@ -45,6 +45,7 @@
 #ifndef TDP_SEARCH_SEARCH_H
 #define TDP_SEARCH_SEARCH_H
 
+#include "accuracy/accuracy.h"
 #include "base/stop.h"
 #include "plan/keys.h"
 #include "search/floors.h"
@@ -180,6 +181,7 @@ typedef struct {
   const GArray *simulated; /* Simulation (rounds.h), in full, of plans on this cluster: they are not simulated again.
                                NULL = none is */
   double tie;        /* plans that take longer than the best by at most this share tie with it (ties.h); 0 = none does */
+  const Accuracy *accuracy; /* what was measured, for ties; NULL = not known */
   const char *state; /* path of the journal; NULL = none */
   Stop *stop;        /* asked before each part of the space, bounds of a few plans and each simulation; NULL = never */
   /* Called between rounds and often while the space is walked; TRUE ends the search. NULL = never. */

@@ -6,7 +6,7 @@
 
 /* What is known of a plan's standing in the group; of a candidate, from below. */
 typedef struct {
-  int mechanisms, memory; /* memory: in steps */
+  int beyond, mechanisms, memory; /* memory: in steps */
   double step_s;
 } Standing;
 
@@ -18,9 +18,15 @@ typedef struct {
 
 static Standing standing_of(const Search *s, const Plan *plan, double memory_bytes, double step_s)
 {
+  const Accuracy *accuracy = s->options->accuracy;
   double share = memory_bytes / s->cluster->device.memory_bytes;
+  int beyond = 0;
 
-  return (Standing) { plan_mechanisms(plan), MAX(0, (int)ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP)), step_s };
+  if (accuracy) {
+    const Layout layout = layout_of(plan);
+    beyond = accuracy_beyond(accuracy, s->model, &layout, s->cluster);
+  }
+  return (Standing) { beyond, plan_mechanisms(plan), MAX(0, (int)ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP)), step_s };
 }
 
 static Standing standing_of_found(const Search *s, const Found *found)
@@ -30,6 +36,8 @@ static Standing standing_of_found(const Search *s, const Found *found)
 
 static int compare_standings(const Standing *a, const Standing *b)
 {
+  if (a->beyond != b->beyond)
+    return a->beyond - b->beyond;
   if (a->mechanisms != b->mechanisms)
     return a->mechanisms - b->mechanisms;
   if (a->memory != b->memory)
@@ -54,8 +62,8 @@ static void add_plan(const Search *s, const Candidate *c, const Plan *plan, cons
     g_array_append_val(list, t);
 }
 
-/* The same with dispatchers that are fewer mechanisms, which the space may have left out as never faster: its bounds
- * hold for these, and the others stand there themselves. */
+/* The same with other dispatchers, which the space may have left out as never faster: its bounds hold for these, and the
+ * others stand there themselves. Without `accuracy` only fewer mechanisms come before. */
 static void add_dispatchers(const Search *s, const Candidate *c, const Plan *plan, const Standing *known, GArray *list)
 {
   Plan other = *plan;
@@ -64,7 +72,8 @@ static void add_dispatchers(const Search *s, const Candidate *c, const Plan *pla
     return;
   for (int i = 0; i < DISPATCH_COUNT; i++) {
     other.dispatch = i;
-    if (plan->framework->dispatch >> i & 1 && plan_mechanisms(&other) < plan_mechanisms(plan) &&
+    if (plan->framework->dispatch >> i & 1 && other.dispatch != plan->dispatch &&
+        (s->options->accuracy || plan_mechanisms(&other) < plan_mechanisms(plan)) &&
         plan_check(&other, s->model, s->cluster, NULL) == RULE_NONE &&
         !excluded_newly(&other, plan, s->model, s->cluster))
       add_plan(s, c, &other, known, list);

@@ -73,7 +73,7 @@ static Question question_new(const char *model, const char *cluster, int gpus, c
   q.base.seq = MIN(q.base.seq, LONGEST);
   cluster_keep_free(q.cluster, accuracy_margin(accuracy, q.framework->engine));
   q.options = (SearchOptions) { .fixed = fixed_none(), .top = 5, .threads = 1, .refine = TRUE, .least = TRUE,
-                                .tie = TIE_SHARE };
+                                .tie = TIE_SHARE, .accuracy = accuracy };
   return q;
 }
 
