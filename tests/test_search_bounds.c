@@ -2,6 +2,7 @@
 #include "schedule/table.h"
 #include "search/fullest_rank.h"
 #include "search/least_work.h"
+#include "search/space.h"
 #include "search_instance.h"
 
 #include <math.h>
@@ -535,6 +536,76 @@ START_TEST(bounds_hold_for_drawn_orders)
 }
 END_TEST
 
-TEST_LOOPS("search bounds", { bounds_hold_for_drawn_orders, 2 }, { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
+/* Of a walk in brief: parts, and in each the least peak of any plan. */
+typedef struct {
+  const Instance *in;
+  GArray *parts;
+  double least;
+} LeastPeak;
+
+static void keep_outer(gpointer data, const SpacePart *part)
+{
+  if (part->pass < 0)
+    g_array_append_val(((LeastPeak *)data)->parts, *part);
+}
+
+static gboolean keep_least(gpointer data, const SpaceLeaf *leaf)
+{
+  LeastPeak *l = data;
+  Metrics m;
+
+  instance_simulate(l->in, leaf->plan, NULL, &m);
+  l->least = MIN(l->least, m.peak_memory_bytes);
+  return FALSE;
+}
+
+static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)data, (void)plan, (void)rule, (void)plans;
+}
+
+/* Of many blocks with long sequences, which need more for what they keep than for states: no plan needs less than its part
+ * is said to, and of some most is counted. */
+START_TEST(parts_count_inputs_of_blocks)
+{
+  static const char *const names[] = { "megatron-core-2026", "megatron-core", "deepspeed", "torchtitan" };
+  g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+  double closest = 0;
+  Instance in = { 0 };
+
+  odd_links(&in, names[_i], 4, 2);
+  model_free(in.model);
+  in.model = fixture_llama(48, 256, 4, 4, 16384, 512);
+  in.base = plan_default(in.model, in.framework);
+  in.base.gpus = 4;
+  in.base.global_batch = 8;
+  in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .brief = TRUE };
+  in.options.fixed.value[KEY_OVERLAP] = 0;
+  in.options.fixed.value[KEY_CP] = 1;
+  g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
+  LeastPeak l = { &in, parts };
+  const SpaceVisitor bound = { keep_least, TRUE, pass_over, &l, NULL, keep_outer, NULL, INFINITY };
+  const SpaceVisitor visit = { keep_least, TRUE, pass_over, &l };
+  g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &bound);
+  space_walk_all(walk);
+  for (guint i = 0; i < parts->len; i++) {
+    const SpacePart *part = &g_array_index(parts, SpacePart, i);
+    const Plan plan = space_part_plan(walk, part);
+    SearchOptions own = in.options;
+    const int fixed[] = { KEY_TP, plan.tp, KEY_PP, plan.pp, KEY_DP, plan.dp, KEY_MICRO_BATCH, part->micro_batch };
+    for (gsize k = 0; k < G_N_ELEMENTS(fixed); k += 2)
+      own.fixed.value[fixed[k]] = fixed[k + 1];
+    l.least = INFINITY;
+    space_walk(in.model, in.cluster, &own, prices, &visit);
+    ck_assert_double_le(part->memory_bytes, l.least);
+    closest = MAX(closest, isinf(l.least) ? 0 : part->memory_bytes / l.least);
+  }
+  ck_assert_uint_gt(parts->len, 5);
+  ck_assert_double_gt(closest, 0.85);
+  instance_clear(&in);
+}
+END_TEST
+
+TEST_LOOPS("search bounds", { bounds_hold_for_drawn_orders, 2 }, { parts_count_inputs_of_blocks, 4 }, { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
            { bounds_count_what_split_passes_wait_for, 4 },
            { split_orders_bound_closely, 8 }, { split_orders_bound_memory_closely, 5 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })

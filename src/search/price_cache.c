@@ -539,6 +539,17 @@ static gboolean is_never_better(const LayerPrice *a, const LayerPrice *b)
   return is_made_again_in_vain(a, b) && a->recomputed_bytes >= b->recomputed_bytes;
 }
 
+gboolean price_cache_keeps(PriceCache *cache, const PassLayout *passes, double bytes)
+{
+  gboolean all = TRUE;
+
+  for (int i = 0; i < cache->n_works / WORKS && all; i++) {
+    const LayerSpec *spec = &cache->model->specs[i % cache->model->n_specs];
+    all = spec->kind != LAYER_BLOCK || spec->detached || find_layer(cache, passes, i)->saved_bytes >= bytes;
+  }
+  return all;
+}
+
 gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
 {
   return all_layers(cache, passes, other, is_no_less);

@@ -50,6 +50,9 @@ gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, c
  * layer as it would keep of it otherwise. */
 gboolean price_cache_made_again_in_vain(PriceCache *cache, const PassLayout *passes, const PassLayout *other);
 
+/* Whether each block through which a gradient passes keeps so many bytes of a forward at least. */
+gboolean price_cache_keeps(PriceCache *cache, const PassLayout *passes, double bytes);
+
 /* Whether no pass takes less, or computes less, than the same pass of the other. */
 gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other);
 

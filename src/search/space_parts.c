@@ -337,12 +337,13 @@ static void bound_part(Walk *w, const Plan *plan, SpacePart *part)
 {
   if (w->bound.state_bytes < 0)
     w->bound.state_bytes = least_states(w, plan);
+  const double kept = w->options->brief ? space_kept_bytes(w, plan) : 0;
   if (w->bound.working_bytes > 0)
     part->memory_bytes = w->bound.working_bytes;
-  else if (w->bound.state_bytes <= w->visitor->timed_bytes)
+  else if (w->bound.state_bytes + kept <= w->visitor->timed_bytes)
     bound_batch(w, plan, part);
   part->state_bytes = w->bound.state_bytes;
-  part->memory_bytes += part->state_bytes;
+  part->memory_bytes += part->state_bytes + kept;
   if (w->bound.working_bytes > 0 || part->memory_bytes > w->visitor->timed_bytes)
     part->bound_s = 0;
 }

@@ -36,6 +36,13 @@ typedef struct {
                            states are; 0: of none so far */
 } DegreesBound;
 
+/* Whether blocks keep their inputs at least, of what divides these: one more than that, 0 = nothing. */
+#define KEPT_INPUTS 64
+typedef struct {
+  int of;
+  gboolean keeps;
+} KeptInputs;
+
 struct SpaceWalk {
   const Model *model;
   const Cluster *cluster;
@@ -59,6 +66,7 @@ struct SpaceWalk {
   int experts;   /* of the model's layers, the fewest; 1 if it has none */
   ModuleSets sets;
   gboolean beaten[PASS_CHOICES]; /* choices of no use with the dispatcher that is walked */
+  KeptInputs kept[KEPT_INPUTS];
   guint64 asked; /* exclusions that are fixed as they stand */
   gboolean stopped;
 };
@@ -107,5 +115,13 @@ void space_meet_batch(Walk *walk, const Plan *plan);
 
 /* Meets a choice of passes of a group, but for the states that rules turn down. */
 void space_meet_choice(Walk *walk, const PassStates *states);
+
+/* ---- space_kept.c ---- */
+
+/* Bytes that the average rank keeps at least of a micro-batch beside what the backward of one layer needs: the inputs of
+ * its other blocks, whatever these make again. While the first of its backwards runs, a rank holds what the forward of
+ * that micro-batch left of all its layers, and each block its input at least, in whole plans or parts. 0 where that may
+ * be elsewhere. Behind the choices and schedules of the plan's degrees. */
+double space_kept_bytes(Walk *walk, const Plan *plan);
 
 #endif
