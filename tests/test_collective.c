@@ -205,6 +205,11 @@ START_TEST(kernels_send_over_nodes)
   two.tiers[1].link.kernel_efficiency = four.tiers[1].link.kernel_efficiency = 0.5;
   two.tiers[1].link.p2p_base_s = 0.1;
   near(dispatch_link_s(&two, 16e9, &inside, FALSE, 7), 7, 1e-9);
+  near(dispatch_link_s(&two, 16e9, &inside, TRUE, 7), 7, 1e-9);
+  two.tiers[0].link.kernel_efficiency = 0.25; /* within a node HybridEP's own: seven eighths leave a rank */
+  near(dispatch_link_s(&two, 16e9, &inside, FALSE, 7), 7, 1e-9);
+  near(dispatch_link_s(&two, 16e9, &inside, TRUE, 7),
+       two.tiers[0].link.p2p_base_s + 14e9 / (0.25 * rank_rate(&two, &inside, 0)), 1e-9);
   near(dispatch_link_s(&two, 16e9, &of_two, FALSE, 7), 0.1 + 8e9 / 5e9, 1e-9);
   near(dispatch_link_s(&four, 16e9, &of_four, FALSE, 7), 12e9 / 5e9, 1e-9);
   four.device.kernels.dispatch.hybrid_bytes_per_s = two.device.kernels.dispatch.hybrid_bytes_per_s = 6e9;
@@ -266,6 +271,30 @@ START_TEST(kernels_tables_are_met)
     double mean = (tables[i].gb_per_s[0] + tables[i].gb_per_s[1]) / 2 * GB;
     near(dispatch_link_s(cluster, 211e6, &group, tables[i].hybrid, 1), 211e6 / mean, 0.02);
   }
+}
+END_TEST
+
+/* HybridEP's table of GB200, with 32 multiprocessors: 4,096 rows of 7,168 in bf16 to eight experts of eight a rank, the
+ * own rank's too, there and back. Its benchmark sends a weight of each expert of the domain with every row. */
+START_TEST(hybridep_in_a_rack_is_met)
+{
+  static const struct {
+    int ranks;
+    double gb_per_s[2];
+  } table[] = { { 8, { 764.03, 737.13 } }, { 16, { 706.95, 666.26 } }, { 24, { 665.97, 639.80 } },
+                { 32, { 642.23, 605.15 } }, { 36, { 632.31, 596.99 } } };
+  double ratios[G_N_ELEMENTS(table)];
+
+  for (gsize i = 0; i < G_N_ELEMENTS(table); i++) {
+    g_autoptr(Cluster) cluster = fixture_cluster("gb200-nvl72", 36);
+    int ranks = table[i].ranks;
+    GroupShape group = group_shape(cluster, ranks, 1);
+    double sent = 4096 * ranks * (1 - pow(1 - 1.0 / ranks, 8)), bytes = sent * 7168 * 2, weights = sent * 4 * 8 * ranks;
+    double measured_s = (bytes / table[i].gb_per_s[0] + bytes / table[i].gb_per_s[1]) / 2 / GB;
+    ratios[i] = dispatch_link_s(cluster, bytes + weights, &group, TRUE, 1) / measured_s;
+    near(ratios[i], 1, 0.06);
+  }
+  near(ratios[G_N_ELEMENTS(table) - 1], ratios[0], 0.05); /* without the weights a tenth apart */
 }
 END_TEST
 
@@ -465,7 +494,7 @@ TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixe
           links_to_devices_that_a_job_leaves_out_are_of_no_use,
           own_parts_are_copied_at_the_rate_of_memory, all_to_all,
           all_to_all_of_short_messages, all_to_all_over_many_nodes, kernels_send_over_nodes,
-          a_thread_posts_for_kernels,
-          kernels_send_over_a_spine, kernels_tables_are_met, send, tree_over_many_nodes,
+          a_thread_posts_for_kernels, kernels_send_over_a_spine, kernels_tables_are_met,
+          hybridep_in_a_rack_is_met, send, tree_over_many_nodes,
           adding_in_the_switch, runner_up_that_the_library_lacks, another_library, more_bytes_take_longer, plateaus,
           dgx_h100_of_many_nodes, rows_over_efa, posts_keep_up_with_long_chunks)

@@ -372,6 +372,63 @@ START_TEST(hybridep_has_sizes)
 }
 END_TEST
 
-TEST_MAIN("experts_places", chunks_are_counted, threads_post_over_efa, hybridep_has_sizes,
-          newer_deepep_is_not_cut, experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
+/* The collective of this name, NULL without one. */
+static const Op *collective_of(const GArray *ops, const char *name)
+{
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    if (op->kind == OP_COLLECTIVE && g_str_equal(op->name, name))
+      return op;
+  }
+  return NULL;
+}
+
+/* HybridEP sends a float of each expert of the node with every row that it dispatches, and with the gradients of these;
+ * not with what returns. Its calls copy rows once from a buffer and as often as experts take them to their places. */
+START_TEST(hybridep_sends_weights_of_all_experts)
+{
+  static const struct {
+    int ep, ranks_of_node;
+  } spreads[] = { { 8, 8 }, { 16, 8 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(spreads); i++) {
+    Planned f;
+    LayerWork work;
+    int ep = spreads[i].ep;
+    double row = 2 * 512, weights = 4.0 * 64 / ep * spreads[i].ranks_of_node, tokens = 1024;
+    double ranks = ep * (1 - (1 - 1.0 / ep) * (1 - 64.0 / ep / 63)), sent = ep == 8 ? ranks : 2 * (1 - 0.5 * 31 / 63);
+
+    planned_init(&f, fixture_experts(1, 512, 8, 64, 1024, 1000), fixture_cluster("dgx-h100", 16),
+                 "megatron-core-2026");
+    planned_spread(&f, 1);
+    f.plan.ep = ep;
+    f.plan.dispatch = DISPATCH_HYBRID;
+    planned_accept(&f);
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    const Op *there = collective_of(work.forward, "dispatch tokens");
+    const Op *back = collective_of(work.forward, "return tokens");
+    const Op *gathered = collective_of(work.forward, "gather routes");
+    ck_assert_double_eq_tol(there->collective.bytes, tokens * sent * (row + weights), 1e-6);
+    ck_assert_double_eq_tol(back->collective.bytes, tokens * sent * row, 1e-6);
+    ck_assert_double_eq_tol(back->collective.copied, (1 + 2 / ranks) / 2, 1e-12);
+    ck_assert_double_eq_tol(there->collective.copied, row / (row + weights) * (1 + 2 / ranks) / 2, 1e-12);
+    ck_assert_double_eq(collective_of(work.backward, "dispatch tokens")->collective.bytes, there->collective.bytes);
+    ck_assert_double_eq(collective_of(work.backward, "return tokens")->collective.bytes, back->collective.bytes);
+    ck_assert_double_eq(gathered->collective.bytes, tokens * 64 * ep);
+    ck_assert(gathered < there && !gathered->counted && there->counted); /* the host asks behind it */
+    ck_assert_ptr_null(collective_of(work.backward, "gather routes"));
+    layer_work_clear(&work);
+    f.plan.dispatch = DISPATCH_FLEX;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    ck_assert_ptr_null(collective_of(work.forward, "gather routes"));
+    ck_assert_double_eq_tol(collective_of(work.forward, "dispatch tokens")->collective.bytes, tokens * sent * row, 1e-6);
+    layer_work_clear(&work);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+TEST_MAIN("experts_places", chunks_are_counted, threads_post_over_efa, hybridep_sends_weights_of_all_experts,
+          hybridep_has_sizes, newer_deepep_is_not_cut,
+          experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
           nodes_behind_a_spine_are_counted, deepep_takes_eights, hybridep_takes_domains_alike)

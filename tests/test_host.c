@@ -524,7 +524,10 @@ START_TEST(rows_are_sent_by_multiprocessors)
   ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), dispatch_s(&model, 1e6, 1e4, 20) + call, 1e-12);
   op.collective.rows = 0;
   op.collective.hybrid = TRUE;
+  op.collective.copied = 1;
   ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), 1.5 * (link - call) + call, 1e-12);
+  op.collective.copied = 0.5; /* the rest is sent and not copied */
+  ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), 1.25 * (link - call) + call, 1e-12);
   planned_clear(&f);
 }
 END_TEST

@@ -63,8 +63,9 @@ double own_copy_s(const Cluster *cluster, double bytes);
 double switch_transfer_s(const Cluster *cluster, const GroupShape *group, int tier, double bytes);
 
 /* Kernels of DeepEP or HybridEP (`hybrid`) that send rows of `bytes` in all from each rank over several nodes: the
- * longest of what passes each tier's links and, of HybridEP, what its kernels pass on. In one node, and where the link says
- * nothing of such kernels, `pairs_s`, which an all-to-all takes. What calls add is not in it. */
+ * longest of what passes each tier's links and, of HybridEP, what its kernels pass on; of HybridEP in one node what
+ * passes its links. Of DeepEP in one node, and where the link says nothing of such kernels, `pairs_s`, which an
+ * all-to-all takes. What calls add is not in it. */
 double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *group, gboolean hybrid, double pairs_s);
 
 /* Seconds in which the one thread of the host that posts for each rank's kernels has posted what `chunks` messages to

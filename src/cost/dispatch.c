@@ -14,10 +14,10 @@ double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *g
   const Link *link = &cluster->tiers[top].link;
   double passed = cluster->device.kernels.dispatch.hybrid_bytes_per_s;
 
-  if (top == 0 || link->kernel_efficiency <= 0)
+  if (link->kernel_efficiency <= 0 || (top == 0 && !hybrid))
     return pairs_s;
-  double longest_s = hybrid && passed > 0 ? bytes / passed : 0;
-  for (int t = 1; t <= top; t++) {
+  double longest_s = hybrid && top > 0 && passed > 0 ? bytes / passed : 0;
+  for (int t = MIN(top, 1); t <= top; t++) {
     double rate = cluster->tiers[t].link.kernel_efficiency * rank_rate(cluster, group, t);
     double beyond = bytes * (1 - (double)ranks_below(group, t) / group->size);
     longest_s = rate > 0 ? MAX(longest_s, beyond / rate) : longest_s;

@@ -28,7 +28,7 @@ static double exchange_kernel_s(const Op *op, const Cluster *cluster, double lib
                                                            op->collective.hybrid, library_s) : library_s;
 
   if (op->collective.hybrid)
-    return link_s * model->hybrid_slowdown;
+    return link_s * (1 + (model->hybrid_slowdown - 1) * op->collective.copied);
   link_s = MAX(link_s, dispatch_proxy_s(cluster, &op->collective.group, op->collective.chunks));
   return MAX(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
 }

@@ -49,7 +49,8 @@ typedef struct {
   double p2p_efficiency;     /* of a rank whose peers beyond its domain are all in one other domain */
   double p2p_spread;         /* lost of it by one whose peers are in many; in [0, 1) */
   double p2p_sqrt_s_per_byte; /* pipeline fill of an all-to-all; 0 = as sqrt_s_per_byte */
-  double kernel_efficiency;  /* of kernels that send each row once to a node (DeepEP, HybridEP); 0 = as an all-to-all */
+  double kernel_efficiency;  /* of kernels that send each row once to a node (DeepEP, HybridEP), in one HybridEP's;
+                                0 = as an all-to-all */
   double proxy_post_s;       /* of a request that a thread of the host posts for a kernel; 0: kernels post their own */
   double short_base_s;       /* the two of an all-to-all by a protocol for short messages: */
   double short_bytes_per_s;  /* of each peer's part; 0 = not known */

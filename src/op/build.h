@@ -265,6 +265,16 @@ void build_cross_attention(Build *b);
 void build_entry_embedding(Build *b);
 void build_feed_forward(Build *b);
 
+/* Of `places` that hold as many experts each, those that a token's are expected on: taken at random, of the groups that
+ * the token may visit, or in turn (places.c). */
+double build_places_reached(const Build *b, double places);
+
+/* Ranks that hold a copy of the experts and are in one node. */
+int build_ranks_of_place(const Build *b);
+
+/* Nodes that a token's experts are expected on, or ranks where all are in one. */
+double build_places_of_token(const Build *b);
+
 typedef struct {
   const char *up, *down;
   double outer;  /* width of its input and output */

@@ -430,71 +430,6 @@ static void by_all_to_all(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
 }
 
-/* Places of `held` experts each on which a token's are, where tokens take theirs in turn: the first one lies at each
- * multiple of the common divisor in its place alike. */
-static double reached_in_turn(int held, int taken)
-{
-  return 1 + (taken - group_divisor(taken, held)) / (double)held;
-}
-
-static double choose(int n, int k)
-{
-  double ways = k >= 0 && k <= n;
-
-  for (int i = 0; i < k; i++)
-    ways *= (double)(n - i) / (i + 1);
-  return ways;
-}
-
-/* Chance that none of so many different experts, taken at random of all, is one of those that are here. */
-static double missed(double all, double here, int taken)
-{
-  double chance = 1;
-
-  for (int i = 0; i < taken && i < all; i++)
-    chance *= MAX(0, all - here - i) / (all - i);
-  return chance;
-}
-
-/* The same of a place that holds so many whole groups: of the groups that the token may visit as many may be the
- * place's as hypergeometric draws give. */
-static double missed_groups(const FeedForward *f, int held)
-{
-  double each = (double)f->experts / f->groups, chance = 0;
-
-  for (int here = 0; here <= MIN(held, f->groups_per_token); here++)
-    chance += choose(held, here) * choose(f->groups - held, f->groups_per_token - here) /
-              choose(f->groups, f->groups_per_token) *
-              missed(f->groups_per_token * each, here * each, f->experts_per_token);
-  return chance;
-}
-
-/* Of `places` that hold as many experts each, those that a token's are expected on: taken at random, of the groups that
- * the token may visit. */
-static double reached(const Build *b, double places)
-{
-  const FeedForward *f = &b->spec->ffn;
-  double experts = f->experts;
-
-  if (b->passes->framework->gate_in_turn && fmod(f->experts, places) == 0)
-    return MIN(places, reached_in_turn(f->experts / (int)places, f->experts_per_token));
-  if (f->groups && fmod(f->groups, places) == 0)
-    return places * (1 - missed_groups(f, f->groups / (int)places));
-  if (f->groups) {
-    experts *= (double)f->groups_per_token / f->groups;
-    places = MAX(1, places * f->groups_per_token / f->groups);
-  }
-  return places * (1 - missed(experts, experts / places, f->experts_per_token));
-}
-
-/* Nodes that a token's experts are expected on, or ranks where all are in one. */
-static double places_of_token(const Build *b)
-{
-  int in_node = b->network_tier > 0 ? b->expert.per_domain[b->network_tier - 1] : 1;
-
-  return reached(b, (double)b->expert.size / (in_node < b->expert.size ? in_node : 1));
-}
-
 #define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
 
 /* Messages to other nodes of one exchange by DeepEP's first version: each channel, two of its multiprocessors, sends
@@ -510,26 +445,64 @@ static double chunks_sent(const Build *b, double sent, gboolean combined)
          (nodes - 1) * channels * ceil(sent / nodes / channels / rows) : 0;
 }
 
-/* An exchange by kernels that send each row once to a place; `rows` of them, to ranks in the node. `back`: to their own
- * ranks, summed up. The backward pass goes the other way. */
-static void exchange_by_place(Build *b, const char *name, double sent, double rows, gboolean back)
+/* Rows that a rank's tokens are sent as: once to each place, once to each rank, and as they lie for experts. */
+typedef struct {
+  double sent, delivered, received;
+} PlacedRows;
+
+/* What HybridEP sends beside a row: a weight of every expert of the place, whether the token goes there or not (DeepEP,
+ * branch hybrid-ep, hybrid_ep_backend.cuh: NUM_OF_EXPERTS_PER_RANK * NUM_OF_RANKS_PER_NODE floats). */
+static double hybrid_weights_bytes(const Build *b)
+{
+  return ROUTER_BYTES * (double)b->spec->ffn.experts / b->expert.size * build_ranks_of_place(b);
+}
+
+/* Before HybridEP sends rows all ranks learn where each other's go, a byte for each token and expert, and a kernel
+ * reads twice what concerns experts of the own place (executor.cu: allgather_routing_map; hybrid_ep_backend.cuh:
+ * scan). Then the host asks for the counts. Gradients take the places that were found. */
+static void gather_routes(Build *b)
+{
+  double all = b->rows * b->spec->ffn.experts * b->expert.size;
+  gboolean counted = b->counted;
+
+  if (b->passes->dispatch != DISPATCH_HYBRID || b->expert.size < 2)
+    return;
+  b->counted = FALSE;
+  build_forward_exchange(b, "gather routes", COLLECTIVE_ALL_GATHER, all, &b->expert);
+  build_stream(b, &(Stream) { .name = "scan routes", .forward_kernels = 1,
+                              .forward_bytes = 2 * all * build_ranks_of_place(b) / b->expert.size });
+  b->counted = counted;
+}
+
+/* An exchange by kernels that send each row once to a place: with the routing weights where `weighed`, else back to
+ * their own ranks, summed up. The backward pass goes the other way. */
+static void exchange_by_place(Build *b, const char *name, const PlacedRows *rows, gboolean weighed)
 {
   double row_bytes = b->bytes * b->routed;
   gboolean hybrid = b->passes->dispatch == DISPATCH_HYBRID;
+  double each = row_bytes + (hybrid && weighed ? hybrid_weights_bytes(b) : 0);
   Op *ops[2];
 
-  build_exchange(b, name, COLLECTIVE_ALL_TO_ALL, sent * row_bytes, &b->expert);
+  build_exchange(b, name, COLLECTIVE_ALL_TO_ALL, rows->sent * each, &b->expert);
   if (b->expert.size < 2)
     return;
   ops[0] = forward_op(b, b->work->forward->len - 1);
   ops[1] = backward_op(b, b->work->backward->len - 1);
   for (int i = 0; i < 2; i++) {
     ops[i]->collective.hybrid = hybrid;
-    ops[i]->collective.rows = hybrid ? 0 : rows;
+    ops[i]->collective.rows = hybrid ? 0 : rows->delivered;
     ops[i]->collective.row_bytes = row_bytes;
     ops[i]->collective.sms = DEEPEP_SMS;
-    ops[i]->collective.chunks = hybrid ? 0 : chunks_sent(b, sent, back != (i == 1));
+    ops[i]->collective.copied = row_bytes / each * (1 + rows->received / rows->delivered) / 2;
+    ops[i]->collective.chunks = hybrid ? 0 : chunks_sent(b, rows->sent, weighed == (i == 1));
   }
+}
+
+/* Whether calls of HybridEP sum a token's rows, as they lay them out (combine_with_unpermute of Megatron Core's
+ * fused_a2a.py): unweighed, where experts apply the weights. */
+static gboolean summed_by_kernels(const Build *b)
+{
+  return b->passes->dispatch == DISPATCH_HYBRID && b->passes->framework->weighs_inside;
 }
 
 /* As by_all_to_all, but each row goes to each place once; no copies are laid out before. */
@@ -538,18 +511,21 @@ static void by_place(Build *b)
   const FeedForward *f = &b->spec->ffn;
   double etp = b->passes->etp, routed = b->rows * f->experts_per_token;
   double received = routed * b->passes->expert_tokens, row_bytes = b->bytes * b->routed;
-  double sent = b->rows * places_of_token(b) * b->passes->expert_tokens;
-  double delivered = b->rows * reached(b, b->expert.size) * b->passes->expert_tokens;
+  double tokens = b->rows * b->passes->expert_tokens;
+  const PlacedRows rows = { .sent = tokens * build_places_of_token(b), .received = received,
+                            .delivered = tokens * build_places_reached(b, b->expert.size) };
 
   router(b, b->rows);
   dispatch(b, b->rows, 0);
-  exchange_by_place(b, "dispatch tokens", sent, delivered, FALSE);
+  gather_routes(b);
+  exchange_by_place(b, "dispatch tokens", &rows, TRUE);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);
-  unpermute(b, 2 * etp * received * row_bytes);
+  if (!summed_by_kernels(b))
+    unpermute(b, 2 * etp * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
-  exchange_by_place(b, "return tokens", sent, delivered, TRUE);
+  exchange_by_place(b, "return tokens", &rows, FALSE);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + etp) * received * row_bytes);
 }
 

@@ -72,6 +72,7 @@ typedef struct {
       double row_bytes, sms;
       gboolean hybrid;     /* by HybridEP */
       double chunks;       /* messages of several rows that DeepEP's first version sends to other nodes */
+      double copied;       /* of its calls: rows that they copy beside what the kernels send, as a share of `bytes` */
     } collective;
   };
   double spare;       /* share of its rows beyond what the busiest rank's experts would have of an even share, or unpadded */
