@@ -18,7 +18,7 @@ static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *p
       return FALSE;
     if (closer || v->order_s[off] > 0 || stopped)
       return TRUE;
-    v->order_s[off] = bound_time_by_order(s->model, &layout, s->cluster, sums);
+    v->order_s[off] = search_order_s(s, plan, &layout, sums);
     *known_s = MAX(*known_s, v->order_s[off]);
   }
 }

@@ -1,8 +1,24 @@
 #include "search/floors.h"
 
 #include <math.h>
+#include <string.h>
 
 #define LESS (1 - 1e-9) /* what is known is of other numbers, and rounded */
+
+static guint plan_hash(gconstpointer plan)
+{
+  guint64 words[sizeof(Plan) / sizeof(guint64)], hash = 0;
+
+  memcpy(words, plan, sizeof words);
+  for (gsize i = 0; i < G_N_ELEMENTS(words); i++)
+    hash = (hash ^ words[i]) * G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
+  return hash >> 32;
+}
+
+static gboolean plan_equal(gconstpointer a, gconstpointer b)
+{
+  return memcmp(a, b, sizeof(Plan)) == 0;
+}
 
 Floors *floors_new(void)
 {
@@ -10,6 +26,7 @@ Floors *floors_new(void)
 
   f->parts = g_array_new(FALSE, TRUE, sizeof(PartFloor));
   f->choices = g_array_new(FALSE, FALSE, sizeof(ChoiceFloor));
+  f->orders = g_hash_table_new_full(plan_hash, plan_equal, g_free, g_free);
   return f;
 }
 
@@ -19,6 +36,7 @@ void floors_free(Floors *f)
     return;
   g_array_unref(f->parts);
   g_array_unref(f->choices);
+  g_hash_table_unref(f->orders);
   g_free(f);
 }
 
@@ -83,9 +101,31 @@ static GArray *raise_choices(const GArray *choices, const GArray *others, Floors
   return all;
 }
 
+void floors_add_order(Floors *f, const Plan *plan, double order_s)
+{
+  double *known = g_hash_table_lookup(f->orders, plan);
+
+  if (known)
+    *known = MAX(*known, order_s);
+  else
+    g_hash_table_insert(f->orders, g_memdup2(plan, sizeof *plan), g_memdup2(&order_s, sizeof order_s));
+}
+
+static void raise_orders(Floors *f, GHashTable *others, double scale)
+{
+  GHashTableIter iter;
+  gpointer plan, order_s;
+
+  g_hash_table_iter_init(&iter, others);
+  while (g_hash_table_iter_next(&iter, &plan, &order_s))
+    floors_add_order(f, plan, *(double *)order_s * scale);
+}
+
 void floors_raise(Floors *f, const Floors *others, FloorsHold hold, double scale)
 {
   raise_parts(f->parts, others->parts, hold, scale);
+  if (hold == FLOORS_AT_SHARE || hold == FLOORS_AT_SHARE_ANY_MEMORY)
+    raise_orders(f, others->orders, scale);
   GArray *choices = raise_choices(f->choices, others->choices, hold, scale);
   g_array_unref(f->choices);
   f->choices = choices;
@@ -109,4 +149,11 @@ ChoiceFloor floors_of_choice(const Floors *f, gint64 index, double device_bytes)
   ChoiceFloor floor = g_array_index(f->choices, ChoiceFloor, at);
   floor.bound_s = floor.memory_bytes > device_bytes ? INFINITY : floor.bound_s * LESS;
   return floor;
+}
+
+double floors_of_order(const Floors *f, const Plan *plan)
+{
+  const double *known = f ? g_hash_table_lookup(f->orders, plan) : NULL;
+
+  return known ? *known * LESS : 0;
 }

@@ -5,7 +5,7 @@
 #ifndef TDP_SEARCH_FLOORS_H
 #define TDP_SEARCH_FLOORS_H
 
-#include <glib.h>
+#include "plan/plan.h"
 
 /* Of the plans of some degrees and a micro-batch: seconds that those that fit take at least, those that fit any memory,
  * what they need at least, and how many there are; 0 = nothing is known. */
@@ -24,6 +24,7 @@ typedef struct {
 typedef struct {
   GArray *parts;   /* PartFloor, in the order of the space */
   GArray *choices; /* ChoiceFloor, by rising index */
+  GHashTable *orders; /* Plan to double: seconds that it takes at least by its order of passes, whatever memory there is */
 } Floors;
 
 Floors *floors_new(void);
@@ -45,5 +46,9 @@ void floors_sort(Floors *floors);
  * more than a device has; 0 = nothing is known. A hair less than is known. `floors` may be NULL. */
 PartFloor floors_of_part(const Floors *floors, guint batch, double device_bytes);
 ChoiceFloor floors_of_choice(const Floors *floors, gint64 index, double device_bytes);
+
+/* The same of a plan with its split and overlaps. */
+void floors_add_order(Floors *floors, const Plan *plan, double order_s);
+double floors_of_order(const Floors *floors, const Plan *plan);
 
 #endif

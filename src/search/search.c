@@ -232,7 +232,7 @@ static void bound_next(Search *s, Candidate c)
   } else if (!promises(s, c.family, c.value, search_second(s, &layout, c.bound_s, c.memory_bytes))) {
     search_skip_candidate(s, &c, c.value, FALSE);
   } else {
-    double order_s = MAX(c.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
+    double order_s = MAX(c.bound_s, search_order_s(s, &plan, &layout, sums));
     Near near = { c, order_s, search_value(s, s->objective, &layout, order_s, c.memory_bytes) };
     put_near(s, &near);
   }

@@ -59,6 +59,9 @@ gboolean search_stops(const Search *s);
 /* Meets what is in a part; a stop leaves it halfway. */
 void search_enter(Search *s, guint at, double value);
 
+/* Seconds that a plan takes at least by its order of passes: as a like search knows where that is too slow, else anew. */
+double search_order_s(Search *s, const Plan *plan, const Layout *layout, const PriceSums *sums);
+
 /* Notes that something that a candidate stands for was settled, which takes so many seconds at least, by bounds that fall
  * by no more than what they are made of. */
 void search_note(Search *s, const Candidate *c, double bound_s);

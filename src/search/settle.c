@@ -251,6 +251,18 @@ void search_enter(Search *s, guint at, double value)
   s->halfway_value = value;
 }
 
+double search_order_s(Search *s, const Plan *plan, const Layout *layout, const PriceSums *sums)
+{
+  double order_s = floors_of_order(s->options->floors, plan);
+
+  if (s->options->known > 0 && search_value(s, s->objective, layout, order_s, 0) > s->options->known)
+    return order_s;
+  order_s = bound_time_by_order(s->model, layout, s->cluster, sums);
+  if (s->options->brief)
+    floors_add_order(s->result->bounds, plan, order_s);
+  return order_s;
+}
+
 void search_note(Search *s, const Candidate *c, double bound_s)
 {
   double *closest = &g_array_index(s->closest, double, c->entry);
