@@ -214,6 +214,7 @@ void instance_fix(Instance *in, GRand *rand)
 typedef struct {
   const Instance *in;
   GArray *plans;
+  guint most;
 } Taken;
 
 static gboolean take_plan(gpointer data, const SpaceLeaf *leaf)
@@ -243,21 +244,28 @@ static void take_none(gpointer data, const Plan *plan, int rule, gint64 plans)
     g_error("rule %d, %" G_GINT64_FORMAT " plans", rule, plans);
 }
 
-GArray *instance_plans(const Instance *in)
+static gboolean too_many(gpointer data)
 {
-  Taken taken = { in, g_array_new(FALSE, FALSE, sizeof(Plan)) };
-  const SpaceVisitor visitor = { take_plan, TRUE, take_none, &taken };
+  const Taken *t = data;
+
+  return t->plans->len > t->most;
+}
+
+GArray *instance_plans_within(const Instance *in, guint most)
+{
+  Taken taken = { in, g_array_new(FALSE, FALSE, sizeof(Plan)), most };
+  const SpaceVisitor visitor = { take_plan, TRUE, take_none, &taken, .stops = too_many };
   g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
 
   space_walk(in->model, in->cluster, &in->options, prices, &visitor);
+  if (too_many(&taken))
+    g_clear_pointer(&taken.plans, g_array_unref);
   return taken.plans;
 }
 
-gboolean instance_small(const Instance *in)
+GArray *instance_plans(const Instance *in)
 {
-  g_autoptr(GArray) all = instance_plans(in);
-
-  return all->len <= 45000;
+  return instance_plans_within(in, G_MAXUINT);
 }
 
 void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out)
@@ -300,9 +308,8 @@ static void check_winner(const Instance *in, const Found *winner, double best, g
 /* Prices of its own take a third of a plan's time: one in so many is simulated with them, too. */
 enum { FRESH = 8 };
 
-guint instance_check(Instance *in)
+void instance_check_all(Instance *in, const GArray *all)
 {
-  g_autoptr(GArray) all = instance_plans(in);
   g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
   const guint stride = test_stride();
   double best = INFINITY;
@@ -335,5 +342,12 @@ guint instance_check(Instance *in)
     check_winner(in, &g_array_index(found->best, Found, 0), best, stride);
   else
     g_assert(found->has_least || all->len == 0);
+}
+
+guint instance_check(Instance *in)
+{
+  g_autoptr(GArray) all = instance_plans(in);
+
+  instance_check_all(in, all);
   return all->len;
 }

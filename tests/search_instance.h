@@ -38,8 +38,11 @@ void instance_clear(Instance *in);
 /* Every legal plan of the space (Plan): plan_check accepts each. */
 GArray *instance_plans(const Instance *in);
 
-/* Whether every plan of the space can be simulated in a moment: at most 45,000. What is drawn larger may be drawn again. */
-gboolean instance_small(const Instance *in);
+/* The same; NULL if they are more than so many. */
+GArray *instance_plans_within(const Instance *in, guint most);
+
+/* So many can be simulated in a moment. What is drawn larger may be drawn again. */
+#define INSTANCE_SMALL 45000u
 
 /* A plan simulated; `known` remembers prices of layers, NULL = they are made for it alone. */
 void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out);
@@ -47,5 +50,8 @@ void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, 
 /* Every legal plan simulated: bounds never exceed what comes out, and the best that fits is what
  * the search returns; every test_stride()-th plan, and the best of these no better. Returns how many plans there are. */
 guint instance_check(Instance *in);
+
+/* The same where these are known, from instance_plans(). */
+void instance_check_all(Instance *in, const GArray *all);
 
 #endif
