@@ -297,32 +297,40 @@ START_TEST(whole_experts_drop_rows)
 }
 END_TEST
 
-/* An expert's output bias is 28 bytes of traffic an element forward and 36 backward, in 16 bits. */
+/* An expert's output bias is 28 bytes of traffic an element forward and 40 backward, in 16 bits, by two kernels of each
+ * expert forward and six backward beside those of all. */
 START_TEST(biases_of_experts_outputs)
 {
   Planned f;
-  double bytes[2] = { 0 };
+  double bytes[2] = { 0 }, kernels[2] = { 0 };
   LayerWork work;
 
   setup(&f, 16, 16);
   f.plan.ep = 8;
   f.model->specs[f.model->layers[1]].ffn.bias = TRUE;
+  int local = f.model->specs[f.model->layers[1]].ffn.experts / 8;
   layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
   const GArray *const passes[] = { work.forward, work.backward };
   for (int p = 0; p < 2; p++)
     for (guint i = 0; i < passes[p]->len; i++) {
       const Op *op = &g_array_index(passes[p], Op, i);
-      bytes[p] += g_str_equal(op->name, "experts bias") ? op->memory.bytes : 0;
+      if (!g_str_equal(op->name, "experts bias"))
+        continue;
+      bytes[p] += op->memory.bytes;
+      kernels[p] += op->memory.kernels;
     }
   ck_assert_double_eq(bytes[0], 28.0 * 1024 * 2 * 512);
-  ck_assert_double_eq(bytes[1], 36.0 * 1024 * 2 * 512);
+  ck_assert_double_eq(bytes[1], 40.0 * 1024 * 2 * 512);
+  ck_assert_double_eq(kernels[0], 2 * local + 2);
+  ck_assert_double_eq(kernels[1], 6 * local + 3);
   layer_work_clear(&work);
   planned_clear(&f);
 }
 END_TEST
 
-/* Clamped gates and ups are read and written by clamps and by what joins them, and kept besides; backward each half
- * reads what it clamped too. Kernels that take all experts of a rank clamp as they go. */
+/* Clamped gates and ups are read and written by clamps and by what joins them, and kept besides; backward what was
+ * clamped is compared once of gates and twice of ups, a byte each, two of these are joined, and each half is chosen by
+ * its byte before both are joined. Kernels that take all experts of a rank clamp as they go. */
 START_TEST(clamps_are_kernels)
 {
   Planned f;
@@ -332,7 +340,7 @@ START_TEST(clamps_are_kernels)
   double plain = block_of(&f).saved_bytes, rows = 1024 * 2, width = 1024;
   f.model->specs[f.model->layers[1]].ffn.clamped = TRUE;
   for (int grouped = 0; grouped < 2; grouped++) {
-    double bytes[2] = { 0 };
+    double bytes[2] = { 0 }, kernels[2] = { 0 };
     LayerWork work;
     f.framework->grouped_kernels = grouped;
     if (grouped) {
@@ -345,10 +353,15 @@ START_TEST(clamps_are_kernels)
     for (int p = 0; p < 2; p++)
       for (guint i = 0; i < passes[p]->len; i++) {
         const Op *op = &g_array_index(passes[p], Op, i);
-        bytes[p] += g_str_equal(op->name, "clamp") ? op->memory.bytes : 0;
+        if (!g_str_equal(op->name, "clamp"))
+          continue;
+        bytes[p] += op->memory.bytes;
+        kernels[p] += op->memory.kernels;
       }
     ck_assert_double_eq(bytes[0], grouped ? 0 : (2 + 2 + 2 + 2) * 2 * rows * width);
-    ck_assert_double_eq(bytes[1], grouped ? 0 : (2 + 2 + 2 + 2 + 2) * 2 * rows * width);
+    ck_assert_double_eq(bytes[1], grouped ? 0 : (3 * (2 + 1) + 3 + 2 * (1 + 2 + 2) + 2 * (2 + 2)) * rows * width);
+    ck_assert_double_eq(kernels[0], grouped ? 0 : 3);
+    ck_assert_double_eq(kernels[1], grouped ? 0 : 9);
     ck_assert(grouped || work.saved_bytes == plain + 2 * 2 * rows * width);
     layer_work_clear(&work);
   }

@@ -260,14 +260,16 @@ static void experts_whole(Build *b)
 
 /* Each expert's output bias, times the probability of the row: in fp32 one expert after another, joined and cast back
  * (Megatron Core's TEGroupedMLP._apply_bias, with probabilities in fp32). Backward the gradient is cast up and down,
- * and both factors' gradients are a product and a sum. */
+ * both factors' gradients are a product and a sum, that of the bias is cast, and rows' and probabilities' gradients are
+ * joined (traced, PyTorch 2.15). */
 static void output_bias(Build *b, double tokens, int local)
 {
   double elements = tokens * b->routed, e = b->bytes, wide = dtype_bytes[DTYPE_FP32];
 
   build_stream(b, &(Stream) { .name = "experts bias", .forward_bytes = (6 * wide + 2 * e) * elements,
-                              .forward_kernels = 2 * local + 2, .backward_bytes = (8 * wide + 2 * e) * elements,
-                              .backward_kernels = 5 * local + 1, .forward_operations = 2 * local + 5 });
+                              .forward_kernels = 2 * local + 2, .backward_bytes = (8 * wide + 4 * e) * elements,
+                              .backward_kernels = 6 * local + 3, .forward_operations = 2 * local + 5,
+                              .backward_operations = 5 * local + 1 });
 }
 
 /* This rank's experts on `tokens` of them in all, the weights counted as experts'. */
