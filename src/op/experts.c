@@ -261,15 +261,19 @@ static void experts_whole(Build *b)
 /* Each expert's output bias, times the probability of the row: in fp32 one expert after another, joined and cast back
  * (Megatron Core's TEGroupedMLP._apply_bias, with probabilities in fp32). Backward the gradient is cast up and down,
  * both factors' gradients are a product and a sum, that of the bias is cast, and rows' and probabilities' gradients are
- * joined (traced, PyTorch 2.15). */
+ * joined (traced, PyTorch 2.15). Both products with the bias, the sum and the cast up read another type than they compute
+ * in, which PyTorch converts value by value (CUDALoops.cuh, gpu_kernel_impl()). */
 static void output_bias(Build *b, double tokens, int local)
 {
   double elements = tokens * b->routed, e = b->bytes, wide = dtype_bytes[DTYPE_FP32];
 
-  build_stream(b, &(Stream) { .name = "experts bias", .forward_bytes = (6 * wide + 2 * e) * elements,
-                              .forward_kernels = 2 * local + 2, .backward_bytes = (8 * wide + 4 * e) * elements,
-                              .backward_kernels = 6 * local + 3, .forward_operations = 2 * local + 5,
-                              .backward_operations = 5 * local + 1 });
+  build_stream(b, &(Stream) { .name = "experts bias in fp32", .kernel = "mixed types",
+                              .forward_bytes = (3 * wide + e) * elements, .forward_kernels = 2 * local,
+                              .backward_bytes = (3 * wide + e) * elements, .backward_kernels = local + 1 });
+  build_stream(b, &(Stream) { .name = "experts bias", .forward_bytes = (3 * wide + e) * elements,
+                              .forward_kernels = 2, .backward_bytes = (5 * wide + 3 * e) * elements,
+                              .backward_kernels = 5 * local + 2, .forward_operations = 5,
+                              .backward_operations = 4 * local });
 }
 
 /* This rank's experts on `tokens` of them in all, the weights counted as experts'. */
