@@ -261,12 +261,17 @@ static void experts_whole(Build *b)
 /* Each expert's output bias, times the probability of the row: in fp32 one expert after another, joined and cast back
  * (Megatron Core's TEGroupedMLP._apply_bias, with probabilities in fp32). Backward the gradient is cast up and down,
  * both factors' gradients are a product and a sum, that of the bias is cast, and rows' and probabilities' gradients are
- * joined (traced, PyTorch 2.15). Both products with the bias, the sum and the cast up read another type than they compute
- * in, which PyTorch converts value by value (CUDALoops.cuh, gpu_kernel_impl()). */
+ * joined (traced, PyTorch 2.15). Both products with the bias, the sum and the cast up read another type than they
+ * compute in, which PyTorch converts value by value (CUDALoops.cuh, gpu_kernel_impl()). Grouped kernels add it as they
+ * go, and one kernel reads the gradient of all (Transformer Engine 2.15, ops/fused/forward_grouped_mlp.py; backward). */
 static void output_bias(Build *b, double tokens, int local)
 {
   double elements = tokens * b->routed, e = b->bytes, wide = dtype_bytes[DTYPE_FP32];
 
+  if (build_groups(b)) {
+    build_stream(b, &(Stream) { .name = "experts bias", .backward_bytes = e * elements, .backward_kernels = 1 });
+    return;
+  }
   build_stream(b, &(Stream) { .name = "experts bias in fp32", .kernel = "mixed types",
                               .forward_bytes = (3 * wide + e) * elements, .forward_kernels = 2 * local,
                               .backward_bytes = (3 * wide + e) * elements, .backward_kernels = local + 1 });
