@@ -163,7 +163,9 @@ START_TEST(each_type_attends_by_its_own_kernel)
   p.context = framework->context_first;
   ck_assert(!framework_attention_on(framework, p.attention, in.cluster, &kernel));
   ck_assert_int_eq(kernel, ATTENTION_FLASH);
+  ck_assert_int_eq(framework_attention_named(framework, p.attention, in.cluster), p.attention);
   ck_assert(framework_attention_on(framework, p.attention, in.cluster->types[1], &kernel));
+  ck_assert_int_eq(framework_attention_named(framework, p.attention, in.cluster->types[1]), kernel);
   ck_assert_int_eq(kernel, known[_i].slow);
   const RunKind kind = run_kind(in.model, LAYOUT(&p), in.cluster->types[1], &(Metrics) { 0 });
   ck_assert_str_eq(kind.names[KIND_ATTENTION], attention_kernel_names[kernel]);

@@ -112,6 +112,25 @@ START_TEST(estimates_stand_beside)
 }
 END_TEST
 
+/* On A100 FlashAttention-2 stands in for 3: text and JSON say so, and the JSON runs as the plan that was asked for. */
+START_TEST(what_attends_is_said)
+{
+  Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
+
+  ck_assert_int_eq(r.kept->attention, ATTENTION_FLASH3);
+  g_autoptr(JsonDoc) doc = written(&r.result, NULL);
+  const cJSON *plan = json_get(json_root(doc), "plan");
+  ck_assert_str_eq(json_get(plan, "attention")->valuestring, "flash");
+  ck_assert_int_eq(r.kept->attention, ATTENTION_FLASH3);
+  g_autofree char *inputs = report_inputs(&r.result);
+  ck_assert_ptr_nonnull(strstr(inputs, " flash attention"));
+  r.kept->attention = ATTENTION_UNFUSED;
+  g_autoptr(JsonDoc) separate = written(&r.result, NULL);
+  ck_assert_str_eq(json_get(json_get(json_root(separate), "plan"), "attention")->valuestring, "unfused");
+  run_clear(&r);
+}
+END_TEST
+
 /* A number without a unit has the next one's, or the step's where both have none. */
 START_TEST(units_stand_where_they_differ)
 {
@@ -497,7 +516,7 @@ START_TEST(csv_has_a_line_a_span)
 END_TEST
 
 TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step,
-          units_stand_where_they_differ, json_has_every_stage,
+          what_attends_is_said, units_stand_where_they_differ, json_has_every_stage,
           what_is_too_large_does_not_fit, summary_names_what_matters, summary_says_where_time_goes,
           timeline_is_the_figure_of_the_paper, further_chunks_are_small, pairs_are_one_box, explanation_by_hand,
           all_of_the_step_is_named, timeline_keeps_to_its_columns, colors_change_no_letter,

@@ -29,13 +29,9 @@ static gboolean other_attention(const Subject *s)
   return !s->model->sparse && p->attention != ATTENTION_FLASH && p->attention != f->attention && !chosen;
 }
 
-/* That runs: where the nodes differ, the one that is asked for. */
 static AttentionKernel kernel_of(const Subject *s)
 {
-  const Plan *p = s->plan;
-  AttentionKernel kernel;
-
-  return framework_attention_on(p->framework, p->attention, s->cluster, &kernel) ? kernel : p->attention;
+  return framework_attention_named(s->plan->framework, s->plan->attention, s->cluster);
 }
 
 static gboolean other_fused_attention(const Subject *s)

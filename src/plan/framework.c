@@ -515,6 +515,13 @@ gboolean framework_attention_on(const Framework *f, AttentionKernel asked, const
   return TRUE;
 }
 
+AttentionKernel framework_attention_named(const Framework *f, AttentionKernel asked, const Cluster *c)
+{
+  AttentionKernel kernel;
+
+  return framework_attention_on(f, asked, c, &kernel) ? kernel : asked;
+}
+
 void framework_free(Framework *framework)
 {
   if (!framework)

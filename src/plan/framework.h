@@ -279,6 +279,9 @@ static inline AttentionKernel framework_attention(const Framework *framework, At
 gboolean framework_attention_on(const Framework *framework, AttentionKernel asked, const Cluster *cluster,
                                 AttentionKernel *out);
 
+/* The kernel that a plan names where all nodes run one: that one, or what is asked for where their types differ. */
+AttentionKernel framework_attention_named(const Framework *framework, AttentionKernel asked, const Cluster *cluster);
+
 /* Whether plans/frameworks/NAME.json (or the path) is there. */
 gboolean framework_exists(const char *name);
 

@@ -1,3 +1,4 @@
+#include "plan/plan.h"
 #include "report/report.h"
 
 static double ratio(double value, double of)
@@ -150,9 +151,18 @@ static void write_fit(const Result *r, JsonWriter *w)
     json_put_string(w, "beyond_measured", r->estimate.outside);
 }
 
+/* The plan with what runs of it on this cluster. */
+static void write_plan(const Result *r, JsonWriter *w)
+{
+  Plan plan = *r->plan;
+
+  plan.attention = framework_attention_named(plan.framework, plan.attention, r->cluster);
+  plan_write(&plan, w, "plan");
+}
+
 void result_put(const Result *r, const Trace *trace, JsonWriter *w)
 {
-  plan_write(r->plan, w, "plan");
+  write_plan(r, w);
   if (adapter_freezes(&r->layout.passes.adapter))
     json_put_int(w, "trained_parameters", adapter_params(&r->layout.passes.adapter, r->model));
   json_put_real(w, "iteration_s", r->metrics.iteration_s);
