@@ -155,10 +155,13 @@ static gboolean run(char **files, const Options *o, GError **error)
   if (!accuracy && !o->write_accuracy)
     return FALSE;
   g_autoptr(Validation) v = validate(files, o, -1, accuracy, error);
-  if (!v || !write_files(v, o, error))
+  gboolean any = v && validation_check_runs(v, error);
+  if (!v || (any && !write_files(v, o, error)))
     return FALSE;
   g_autofree char *text = o->json ? validation_json(v) : validation_text(v, o->rows);
   say_or_print(o->json, text);
+  if (!any)
+    return FALSE;
   if (o->ablate && !print_ablation(files, o, v, error))
     return FALSE;
   return !o->baseline || validation_check(v, o->baseline, error);

@@ -18,8 +18,8 @@ static const char *find_blank(const Csv *csv, int row)
   for (int i = 0; needed[i] && !(described && g_str_equal(needed[i], "layers")); i++)
     if (!*csv_cell(csv, row, needed[i]))
       return needed[i];
-  gboolean known = *csv_cell(csv, row, "iteration_s") || *csv_cell(csv, row, "memory_gib") ||
-                   *cells_optional(csv, row, "outcome");
+  gboolean known = *csv_cell(csv, row, "iteration_s") || *cells_optional(csv, row, "tokens_per_s_per_gpu") ||
+                   *csv_cell(csv, row, "memory_gib") || *cells_optional(csv, row, "outcome");
   return known ? NULL : "iteration_s";
 }
 

@@ -63,19 +63,28 @@ static void write_case(JsonWriter *w, const Validation *v, const CaseResult *r)
   json_close(w, '}');
 }
 
+/* Null where there is no row that it is of. */
+static void put_error(JsonWriter *w, const char *key, int count, double value)
+{
+  if (count > 0)
+    json_put_real(w, key, value);
+  else
+    json_put_string(w, key, NULL);
+}
+
 static void write_errors(JsonWriter *w, const CaseSummary *s)
 {
   json_put_int(w, "count", s->count);
   json_put_int(w, "skipped", s->skipped);
   json_put_int(w, "defaulted", s->defaulted);
-  json_put_real(w, "mape_pct", s->mape_pct);
-  json_put_real(w, "median_ape_pct", s->median_ape_pct);
-  json_put_real(w, "max_ape_pct", s->max_ape_pct);
-  json_put_real(w, "bias_pct", s->bias_pct);
-  json_put_real(w, "naive_mape_pct", s->naive_mape_pct);
-  json_put_real(w, "naive_median_ape_pct", s->naive_median_ape_pct);
+  put_error(w, "mape_pct", s->count, s->mape_pct);
+  put_error(w, "median_ape_pct", s->count, s->median_ape_pct);
+  put_error(w, "max_ape_pct", s->count, s->max_ape_pct);
+  put_error(w, "bias_pct", s->count, s->bias_pct);
+  put_error(w, "naive_mape_pct", s->count, s->naive_mape_pct);
+  put_error(w, "naive_median_ape_pct", s->count, s->naive_median_ape_pct);
   json_put_int(w, "memory_count", s->memory_count);
-  json_put_real(w, "memory_mape_pct", s->memory_mape_pct);
+  put_error(w, "memory_mape_pct", s->memory_count, s->memory_mape_pct);
   json_put_int(w, "refused", s->refused);
 }
 

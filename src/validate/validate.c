@@ -223,6 +223,24 @@ static gboolean read_measured(const Csv *csv, int row, const char *column, doubl
   return (*out > 0 && *out <= MOST) || csv_refuse(csv, row, column, expected, error);
 }
 
+/* Seconds of a step; where only a rate was published, those that its tokens take, if the row says how many they are. */
+static gboolean read_time(const Csv *csv, int row, double *out, GError **error)
+{
+  double rate, batch, seq, gpus;
+
+  if (!read_measured(csv, row, "iteration_s", out, error))
+    return FALSE;
+  if (*out > 0)
+    return TRUE;
+  if (!read_measured(csv, row, "tokens_per_s_per_gpu", &rate, error) ||
+      !read_measured(csv, row, "global_batch", &batch, error) || !read_measured(csv, row, "seq", &seq, error) ||
+      !read_measured(csv, row, "gpus", &gpus, error))
+    return FALSE;
+  if (rate > 0 && gpus > 0)
+    *out = batch * seq / (gpus * rate);
+  return TRUE;
+}
+
 /* What was reserved has what was allocated in it. */
 static gboolean read_memory(const Csv *csv, int row, CaseResult *r, GError **error)
 {
@@ -240,7 +258,7 @@ static gboolean read_memory(const Csv *csv, int row, CaseResult *r, GError **err
 
 static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
 {
-  if (!read_measured(csv, row, "iteration_s", &r->measured_s, error) || !read_memory(csv, row, r, error) ||
+  if (!read_time(csv, row, &r->measured_s, error) || !read_memory(csv, row, r, error) ||
       !read_outcome(csv, row, &r->outcome, error))
     return FALSE;
   return fit_row(v, csv, row, (OpenChoice) { 0 }, r, error) && (r->outcome || tune_row(v, csv, row, r, error));
@@ -332,6 +350,19 @@ gboolean validation_add_file(Validation *v, const char *path, GError **error)
   else
     g_propagate_error(error, first);
   return read > 0;
+}
+
+gboolean validation_check_runs(const Validation *v, GError **error)
+{
+  const CaseResult *first = v->cases->len > 0 ? case_at(v, 0) : NULL;
+
+  for (guint i = 0; i < v->cases->len; i++)
+    if (!case_at(v, i)->skipped)
+      return TRUE;
+  if (!first)
+    return input_error(error, "CASES: no row: expected one that can be simulated");
+  return input_error(error, "%s: %s: skipped, as all rows: %s: expected one that can be simulated", first->file, first->id,
+                     first->skipped);
 }
 
 static double median_of(GArray *values)

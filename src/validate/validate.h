@@ -86,6 +86,9 @@ const char *ablation_name(int ablation);
  * without a column. */
 gboolean validation_add_file(Validation *validation, const char *path, GError **error);
 
+/* Whether any row was simulated. FALSE with an error of bad input, which names the first row and why it was skipped. */
+gboolean validation_check_runs(const Validation *validation, GError **error);
+
 /* Fills in the naive predictions, and estimates; after all files. */
 void validation_finish(Validation *validation);
 
