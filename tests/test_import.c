@@ -112,6 +112,7 @@ START_TEST(xml)
 
   ck_assert_int_eq(c->devices_per_node, 2);
   ck_assert_str_eq(c->tiers[0].link.name, "nvlink3-switch");
+  ck_assert_str_eq(c->tiers[1].link.name, "infiniband-hdr");
   ck_assert_double_eq(c->tiers[0].bytes_per_s, 300e9);
   ck_assert_double_eq_tol(c->tiers[1].port_bytes_per_s, 25e9, 1); /* the InfiniBand port, not Ethernet's */
 }

@@ -270,6 +270,7 @@ static gboolean set_rate(cJSON *server, double bytes_per_s, GError **error)
   double nics = json_get(network, "nics_per_node")->valuedouble;
   double gbit_per_s = bytes_per_s * 8e-9 * json_get(server, "devices_per_node")->valuedouble / nics;
   cJSON_ReplaceItemInObjectCaseSensitive(network, "nic_gbit_per_s", cJSON_CreateNumber(gbit_per_s));
+  cJSON_ReplaceItemInObjectCaseSensitive(network, "link", cJSON_CreateString(found_server_link(1e9 * gbit_per_s)));
   cJSON_ReplaceItemInObjectCaseSensitive(network, "source", cJSON_CreateString("the rate as it was said to be"));
   return TRUE;
 }

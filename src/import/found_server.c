@@ -3,6 +3,8 @@
 #include "hardware/device.h"
 #include "import/import.h"
 
+#include <string.h>
+
 /* NVLinks of a GPU, by generation: GB/s of a link each way, and the link's files. */
 static const struct {
   int links, sm;
@@ -64,14 +66,48 @@ static void put_tiers(const FoundServer *s, JsonWriter *w)
   json_close(w, ']');
 }
 
-static void put_network(const FoundServer *s, JsonWriter *w)
+/* Generations of InfiniBand by the rate of a port of four lanes. */
+static const struct {
+  double bits_per_s;
+  const char *link;
+} infiniband[] = { { 100e9, "infiniband-edr" }, { 200e9, "infiniband-hdr" }, { 400e9, "infiniband-ndr" },
+                   { 800e9, "infiniband-xdr" } };
+
+const char *found_server_link(double nic_bits_per_s)
 {
+  gsize i = 0;
+
+  while (i + 1 < G_N_ELEMENTS(infiniband) && infiniband[i].bits_per_s < nic_bits_per_s)
+    i++;
+  return infiniband[i].link;
+}
+
+/* Of NICs whose rate is not told: those of the DGX of the GPU's architecture (hardware/servers/). */
+static double usual_bits_per_s(const char *arch)
+{
+  static const struct {
+    const char *arch;
+    double bits_per_s;
+  } known[] = { { "volta", 100e9 }, { "ampere", 200e9 }, { "hopper", 400e9 }, { "blackwell", 400e9 },
+                { "blackwell-ultra", 800e9 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(known); i++)
+    if (strcmp(known[i].arch, arch) == 0)
+      return known[i].bits_per_s;
+  return 200e9;
+}
+
+static void put_network(const FoundServer *s, const char *arch, JsonWriter *w)
+{
+  gboolean told = s->nic_bits_per_s > 0;
+  double bits_per_s = told ? s->nic_bits_per_s : usual_bits_per_s(arch);
+
   json_open(w, "network", '{');
   json_put_int(w, "nics_per_node", s->nics);
-  json_put_real(w, "nic_gbit_per_s", s->nic_bits_per_s > 0 ? s->nic_bits_per_s / 1e9 : 200);
-  json_put_string(w, "link", "infiniband-ndr");
-  json_put_string(w, "source", s->nic_bits_per_s > 0 ? "derived: the topology's NICs; their link is a default"
-                                                     : "default: the topology tells the number of NICs only");
+  json_put_real(w, "nic_gbit_per_s", bits_per_s / 1e9);
+  json_put_string(w, "link", found_server_link(bits_per_s));
+  json_put_string(w, "source", told ? "derived: the topology's NICs; their link is a default"
+                                    : "default: the topology tells the number of NICs only");
   json_close(w, '}');
 }
 
@@ -90,6 +126,7 @@ char *found_server_json(const FoundServer *s, ImportNotes *notes, GError **error
     g_prefix_error(error, "--gpu: ");
     return NULL;
   }
+  g_autofree char *arch = g_strdup(device.arch);
   device_clear(&device);
   text = g_string_new(NULL);
   json_writer_init(&w, text);
@@ -100,7 +137,7 @@ char *found_server_json(const FoundServer *s, ImportNotes *notes, GError **error
   if (s->gpus > 1)
     put_tiers(s, &w);
   if (s->nics > 0)
-    put_network(s, &w);
+    put_network(s, arch, &w);
   json_put_string(&w, "source", "derived: an imported topology");
   json_close(&w, '}');
   return g_string_free(text, FALSE);

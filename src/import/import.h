@@ -62,7 +62,10 @@ typedef struct {
   double nic_bits_per_s;    /* 0 = not told */
 } FoundServer;
 
-/* A file of hardware/servers/; newly allocated. */
+/* The file of hardware/links/ for NICs of this rate in bits/s: the InfiniBand of the slowest ports that have it. */
+const char *found_server_link(double nic_bits_per_s);
+
+/* A file of hardware/servers/, whose link is of its NICs' rate; where that is not told, of the GPU's DGX. Newly allocated. */
 char *found_server_json(const FoundServer *server, ImportNotes *notes, GError **error);
 
 #endif
