@@ -345,6 +345,28 @@ START_TEST(named_tokenizers)
 }
 END_TEST
 
+/* Rows of the embedding: multiples of the option times tensor parallelism. */
+START_TEST(padded_vocabularies)
+{
+#define TOKENS "--vocab-size 50257 --make-vocab-size-divisible-by "
+  static const struct { const char *words; int vocab; gboolean assumed; } rows[] = {
+    { "--vocab-size 50257", 50257, FALSE },     { TOKENS "128", 50257, FALSE },
+    { TOKENS "64", 50257, FALSE },               /* 50304, as of 128 */
+    { TOKENS "4096", 53248, FALSE },            { TOKENS "4096 --tensor-model-parallel-size 2", 57344, FALSE },
+    { TOKENS "1", 50257, TRUE },                { TOKENS "4096 --pad-vocab-size-to 50432", 50257, FALSE },
+    { "--vocab-size 129280 --make-vocab-size-divisible-by 3232", 129280, FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *words = g_strdup_printf("--global-batch-size 8 %s", rows[i].words);
+    g_autoptr(Launch) l = read_words(words, NULL);
+    g_autoptr(Model) model = model_parse(l->model, strlen(l->model), "x.sh", NULL);
+    ck_assert_msg(model->vocab == rows[i].vocab, "%s: %d", rows[i].words, model->vocab);
+    ck_assert_msg((l->assumed->len > 0) == rows[i].assumed, "%s", rows[i].words);
+  }
+}
+END_TEST
+
 static gboolean fits(const SettingGroup *group, const char *name)
 {
   for (int i = 0; group->patterns[i]; i++) {
@@ -460,5 +482,5 @@ START_TEST(recorded_layers)
 END_TEST
 
 TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts,
-          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, named_tokenizers, not_simulated,
+          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, named_tokenizers, padded_vocabularies, not_simulated,
           groups_are_apart, groups_of_arguments, recorded_layers)

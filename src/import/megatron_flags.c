@@ -56,7 +56,7 @@ const SettingGroup megatron_flag_groups[] = {
       "disable_bf16_reduced*", "apply_residual_connection_post_layernorm", "moe_router_padding_for_*",
       "moe_apply_probs_on_input", "mla_down_proj_fusion", "fp8_amax_*", "fp8_interval", "fp8_margin", "no_fp8_wgrad",
       "rope_type",
-      "accumulate_allreduce_grads_in_fp32", "make_vocab_size_divisible_by", "glu_linear_offset",
+      "accumulate_allreduce_grads_in_fp32", "glu_linear_offset",
       "activation_func_clamp_value", "enable_gpt_oss", "sft", "dataloader_inter_document_masking",
       "openai_gelu", "onnx_safe",
       "use_mcore_models", "use_legacy_models", "transformer_impl", "batch_p2p*",

@@ -67,6 +67,7 @@ static const struct {
   { "Llama2Tokenizer", 32000 }, { "Qwen2Tokenizer", 151643 }, { "Qwen3Tokenizer", 151643 },
 };
 
+#define MULTIPLE_USUAL 128 /* Megatron-LM's default of --make-vocab-size-divisible-by; our frameworks' vocab_multiple */
 #define VOCAB_USUAL 50257 /* of Megatron-LM's GPT examples, and of a script that names no tokenizer */
 
 /* Of the model of ours whose tokenizer this is, as "deepseek-ai/DeepSeek-V3-Base" names it; 0 = none. */
@@ -84,7 +85,7 @@ static int vocab_of_named(Reading *r, const char *tokenizer)
   return model->vocab;
 }
 
-static int read_vocab(Reading *r)
+static int read_tokens(Reading *r)
 {
   int padded = reading_int(r, "pad_vocab_size_to", 0);
   int vocab = reading_int(r, "vocab_size", reading_int(r, "padded_vocab_size", padded));
@@ -106,6 +107,27 @@ static int read_vocab(Reading *r)
   launch_assume(&r->to, "vocabulary: %d tokens: the file does not say how many %s has (--vocab-size)", VOCAB_USUAL,
                 tokenizer);
   return VOCAB_USUAL;
+}
+
+static gint64 round_up(gint64 rows, gint64 multiple)
+{
+  return (rows + multiple - 1) / multiple * multiple;
+}
+
+/* Padding beyond what frameworks' `vocab_multiple` is for Megatron is in the model; less of it cannot be told there. */
+static int read_vocab(Reading *r)
+{
+  int tokens = read_tokens(r), multiple = reading_int(r, "make_vocab_size_divisible_by", MULTIPLE_USUAL);
+  gint64 tp = MAX(1, reading_int(r, "tensor_model_parallel_size", 1));
+  gint64 usual = round_up(tokens, MULTIPLE_USUAL * tp), rows = round_up(tokens, MAX(1, multiple) * tp);
+
+  if (rows == usual || reading_int(r, "pad_vocab_size_to", 0))
+    return tokens;
+  if (rows > usual && rows <= G_MAXINT)
+    return (int)rows;
+  launch_assume(&r->to, "vocabulary: padded to a multiple of %d and tensor parallelism, where "
+                "--make-vocab-size-divisible-by says %d", MULTIPLE_USUAL, multiple);
+  return tokens;
 }
 
 /* Gated feed-forwards are two thirds as wide, in 64s (Megatron-LM's validate_args). */
