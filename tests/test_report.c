@@ -515,10 +515,38 @@ START_TEST(csv_has_a_line_a_span)
 }
 END_TEST
 
+/* The last line ends when the step does, whose fixed time is of no task. */
+START_TEST(csv_ends_with_the_step)
+{
+  Run r = run_new((Shape) { 1, 2, 1, 1, 4, TRUE });
+  GError *error = NULL;
+  double start, end;
+  int stage;
+
+  r.trace->step_s = 0.25;
+  r.trace->end_s += 0.25;
+  g_autofree char *text = report_csv(r.trace);
+  g_autoptr(Csv) csv = csv_parse(text, "csv", &error);
+  ck_assert_ptr_nonnull(csv);
+  guint n = r.trace->spans->len;
+  ck_assert_uint_eq(csv->rows->len, n + 2);
+  for (guint i = n; i < n + 2; i++) {
+    ck_assert(csv_real(csv, i, "start_s", &start, &error) && csv_real(csv, i, "end_s", &end, &error) &&
+              csv_int(csv, i, "stage", &stage, &error));
+    ck_assert_int_eq(stage, (int)(i - n));
+    ck_assert_str_eq(csv_cell(csv, i, "lane"), "compute");
+    ck_assert_str_eq(csv_cell(csv, i, "kind"), "fixed time");
+    ck_assert_double_eq_tol(end - start, 0.25, 1e-12);
+    ck_assert_double_eq_tol(end, r.trace->end_s, 1e-12);
+  }
+  run_clear(&r);
+}
+END_TEST
+
 TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step,
           what_attends_is_said, units_stand_where_they_differ, json_has_every_stage,
           what_is_too_large_does_not_fit, summary_names_what_matters, summary_says_where_time_goes,
           timeline_is_the_figure_of_the_paper, further_chunks_are_small, pairs_are_one_box, explanation_by_hand,
           all_of_the_step_is_named, timeline_keeps_to_its_columns, colors_change_no_letter,
           memory_is_drawn_as_high_as_it_is, collectives_are_counted_by_hand, norm_is_of_all_stages,
-          one_device_does_not_communicate, csv_has_a_line_a_span)
+          one_device_does_not_communicate, csv_has_a_line_a_span, csv_ends_with_the_step)

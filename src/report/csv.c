@@ -77,6 +77,17 @@ static void put_span(GString *text, const Trace *t, guint32 index)
   g_string_append_c(text, '\n');
 }
 
+/* What a step takes behind all tasks, of every stage. */
+static void put_fixed(GString *text, const Trace *t)
+{
+  for (int row = 0; t->step_s > 0 && row < t->n_rows; row++) {
+    g_string_append_printf(text, "%u,%d,%s,fixed time,,,,", t->spans->len + row, row, lane_names[LANE_COMPUTE]);
+    put_real(text, t->end_s - t->step_s);
+    put_real(text, t->end_s);
+    g_string_append(text, "0,,,,,\n");
+  }
+}
+
 char *report_csv(const Trace *trace)
 {
   guint n = trace->spans->len;
@@ -88,5 +99,6 @@ char *report_csv(const Trace *trace)
   g_qsort_with_data(order, n, sizeof *order, in_order, (gpointer)trace);
   for (guint i = 0; i < n; i++)
     put_span(text, trace, order[i]);
+  put_fixed(text, trace);
   return g_string_free(text, FALSE);
 }

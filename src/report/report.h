@@ -111,7 +111,8 @@ char *report_timeline(const Trace *trace, int columns, gboolean colored);
 char *report_memory_drawn(const Result *result, const Trace *trace, int columns, gboolean colored);
 
 /* One line a span, in order of stage, lane and time; `after` is the id of the span
- * that it waited for last. Empty cells do not apply. */
+ * that it waited for last. Empty cells do not apply. Behind them a line of each stage, whose kind is "fixed time", has
+ * what the step takes after its tasks, so that the last line ends with the step; none where that is 0. */
 char *report_csv(const Trace *trace);
 
 /* timeline.svg and .png, memory.svg and .png, and for a step of too many passes timeline-start.svg and .png, in `folder`
