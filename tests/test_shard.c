@@ -324,7 +324,7 @@ START_TEST(rings_keep_blocks)
 END_TEST
 
 /* Of rows behind a causal mask a window hides the more the shorter it is, and nothing where it is as long as they are:
- * w - w^2 / 2s keys in the mean; half of all where there is none. */
+ * w - w^2 / 2s keys in the mean; half of all where there is none. Beside these stand all keys where it hides some. */
 START_TEST(windows_hide_what_masks_do_not)
 {
   static const int windows[] = { 128, 1024, 4096, 8191, 0 };
@@ -340,6 +340,11 @@ START_TEST(windows_hide_what_masks_do_not)
       divide_context(&f, cp, CONTEXT_ALL_TO_ALL);
       planned_accept(&f);
       layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+      for (guint o = 0; o < work.backward->len; o++) {
+        const Op *op = &g_array_index(work.backward, Op, o);
+        if (op->kind == OP_ATTENTION)
+          ck_assert_double_eq(op->attention.whole_len, windows[i] ? 8192 : 0);
+      }
       for (guint o = 0; o < work.forward->len; o++) {
         const Op *op = &g_array_index(work.forward, Op, o);
         if (op->kind == OP_ATTENTION)

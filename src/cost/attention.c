@@ -115,8 +115,17 @@ static double sustained(const Device *device)
   return own > 0 ? own : device->sustained_fraction;
 }
 
-double attention_s(const Device *device, const AttentionWork *work)
+double attention_s(const Device *device, const AttentionWork *asked)
 {
+  AttentionWork whole = *asked;
+  const AttentionWork *work = asked;
+
+  if (asked->backward && asked->whole_len > 0 && is_narrow(device, asked)) {
+    whole.kv_len = asked->whole_len;
+    whole.whole_len = 0;
+    whole.causal = TRUE;
+    work = &whole;
+  }
   double flops = attention_flops(work);
   if (!(flops > 0))
     return 0;

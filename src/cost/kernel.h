@@ -39,9 +39,11 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
 /* One fused attention kernel: `batch` sequences of `heads` heads, queries of
  * q_len tokens on kv_len keys. FLOPs: 2 q_len kv_len (head_dim + v_head_dim)
  * per head forward, 2.5 times that backward; half if causal. Dropout draws its
- * random numbers inside the kernel. */
+ * random numbers inside the kernel. If a window hides keys behind a causal mask,
+ * kv_len is what queries see in the mean, and whole_len what they would without
+ * it (else 0): kernels of 8 bits skip none of them backward. */
 typedef struct {
-  double batch, heads, q_len, kv_len;
+  double batch, heads, q_len, kv_len, whole_len;
   int head_dim, v_head_dim;
   gboolean causal, backward, dropout;
   AttentionKernel kernel; /* not ATTENTION_UNFUSED: that one is matmuls and softmax */

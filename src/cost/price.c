@@ -38,6 +38,7 @@ static AttentionWork attention_work(const Op *op, const PassLayout *passes)
   return (AttentionWork) {
     .batch = op->attention.batch, .heads = op->attention.heads,
     .q_len = op->attention.q_len, .kv_len = op->attention.kv_len,
+    .whole_len = op->attention.whole_len,
     .head_dim = op->attention.head_dim, .v_head_dim = op->attention.v_head_dim,
     .causal = op->attention.causal, .dropout = op->attention.dropout, .backward = op->pass != PASS_FORWARD,
     .kernel = passes->attention, .dtype = op->attention.dtype,

@@ -421,6 +421,7 @@ static void core_fused(Build *b, const CoreRows *rows)
     .dropped = 1u << MODULE_CORE_ATTN, .part = b->part,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = computed, .head_dim = head_dim,
                    .v_head_dim = v_head_dim, .causal = a->causal && !a->sparse && kv == s,
+                   .whole_len = chosen(b) ? 0 : build_whole_keys(b, s, kv),
                    .dropout = b->model->dropout, .dtype = b->passes->attention_format },
     .flops = 2 * batch * heads * s * kv * (head_dim + v_head_dim),
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */

@@ -298,6 +298,9 @@ void build_router_state(Build *b, double rows); /* of routers that have one: wha
  * is told the mask (`keys` = `rows`). */
 double build_scored_keys(const Build *b, double rows, double keys);
 
+/* Keys of `rows` queries with those that a window of `keys` hides from them, where it slides; 0 where none hides any. */
+double build_whole_keys(const Build *b, double rows, double keys);
+
 /* The core of attention, `heads` of them on this device, where a sequence is
  * divided over the context-parallel ranks; `keys_bytes` of keys and values are
  * this rank's. */

@@ -34,6 +34,13 @@ static Op exchange(const Core *c, const char *name, Collective what, double byte
 }
 
 /* Counts the whole square of `rows` queries and `square` keys, computes `keys` of them. */
+double build_whole_keys(const Build *b, double rows, double keys)
+{
+  const Attention *a = b->attention;
+
+  return a->causal && a->window > 0 && !a->chunked && !a->sparse && keys < rows ? rows : 0;
+}
+
 static Op core(const Core *c, double heads, double rows, double keys, double square, gboolean causal)
 {
   const Attention *a = c->b->attention;
@@ -111,9 +118,12 @@ static void whole_core(Core *c)
     ring(c);
   else if (a->chunked) /* stretches are like heads: each has rows of its own */
     add(c, core(c, c->heads / c->b->passes->cp * seq / keys, keys, keys, keys, a->causal));
-  else
-    add(c, core(c, c->heads / c->b->passes->cp, seq, build_scored_keys(c->b, seq, keys), keys,
-                a->causal && keys == seq));
+  else {
+    Op op = core(c, c->heads / c->b->passes->cp, seq, build_scored_keys(c->b, seq, keys), keys,
+                 a->causal && keys == seq);
+    op.attention.whole_len = build_whole_keys(c->b, seq, keys);
+    add(c, op);
+  }
 }
 
 /* Heads change places with rows among the inner ranks, and back. The core keeps its own output for the backward, beside

@@ -55,6 +55,7 @@ typedef struct {
     } matmul;
     struct {
       double batch, heads, q_len, kv_len;
+      double whole_len; /* keys with those that a window hides; 0 = it hides none (cost/kernel.h) */
       int head_dim, v_head_dim;
       gboolean causal, dropout;
       DType dtype;
