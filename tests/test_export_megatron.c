@@ -93,12 +93,27 @@ START_TEST(megatron_sharding)
   has(&c, "megatron", "--data-parallel-sharding-strategy optim_grads\n");
   has(&c, "megatron", "unset CUDA_DEVICE_MAX_CONNECTIONS\n");
   has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
+  has(&c, "megatron", "  --megatron-fsdp-main-grads-dtype fp32\n"); /* what is counted, not the model's 16 bits */
+  has_not(&c, "megatron", "--megatron-fsdp-grad-comm-dtype");
+  has_not(&c, "primus", "megatron_fsdp_main_grads_dtype");
   has(&c, "megatron", "# - overlap: gradients: false: ");
   has_not(&c, "megatron", "MAX_CONNECTIONS=1");
   c.plan.zero = 3;
   c.plan.overlap.parameters = FALSE; /* what is always so is written so */
   has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
   has(&c, "bridge", "  overlap_grad_reduce: true\n  overlap_param_gather: true\n");
+  c.plan.optimizer.formats[STATE_GRAD_REDUCE] = FORMAT_BF16;
+  has(&c, "megatron", "  --megatron-fsdp-main-grads-dtype fp32 --megatron-fsdp-grad-comm-dtype bf16\n");
+  c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  has_not(&c, "megatron", "--megatron-fsdp-main-grads-dtype");
+  c.plan.optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_BF16;
+  has(&c, "megatron", "  --megatron-fsdp-main-params-dtype bf16\n");
+  c.plan.optimizer = optimizer_default();
+  c.plan.precision = DTYPE_FP32;
+  has_not(&c, "megatron", "--megatron-fsdp-main-grads-dtype");
+  c.plan.precision = DTYPE_BF16;
+  c.plan.zero = 1;
+  has_not(&c, "megatron", "--megatron-fsdp-main-grads-dtype");
   case_clear(&c);
 }
 END_TEST

@@ -53,6 +53,7 @@ START_TEST(every_flag_is_recorded)
     for (g_regex_match(regex, text, 0, &match); g_match_info_matches(match); g_match_info_next(match, NULL), found++) {
       g_autofree char *flag = g_match_info_fetch(match, 0);
       ck_assert_msg(g_hash_table_contains(flags, flag) || g_strv_contains(elsewhere, flag) ||
+                    g_str_has_prefix(flag, "--megatron-fsdp-") || /* of a later Core than its own */
                     g_str_equal(flag, "--cuda-graph-modules"), "%s: not in " FLAGS ": make interop RECORD=1", flag);
     }
   }

@@ -173,6 +173,23 @@ static void add_overlap(Export *e, GString *flags)
     export_note(e, "overlap: parameters: true: Megatron-LM overlaps them only together with gradients");
 }
 
+/* Megatron-FSDP accumulates in the model's 16 bits unless it is told otherwise, and sends what it accumulates
+ * (arguments.py from Core 0.17 on; releases before, as Primus's, have no such flag and accumulate in fp32). */
+static void add_fsdp_gradients(Export *e, GString *flags)
+{
+  const StateLayout *s = &e->layout.states[0];
+  const char *narrow = dtype_names[s->formats.precision];
+  double own = dtype_bytes[s->formats.precision];
+  StateFormat main = s->optimizer.formats[STATE_MAIN_PARAMS];
+
+  if (main == FORMAT_BF16 || main == FORMAT_FP16)
+    export_words(flags, "--megatron-fsdp-main-params-dtype %s", state_format_names[main]);
+  if (s->gradient_bytes == 4 && own == 2)
+    add(flags, "--megatron-fsdp-main-grads-dtype fp32");
+  if (s->gradient_bytes == 4 && s->reduce_bytes == 2 && own == 2)
+    export_words(flags, "--megatron-fsdp-grad-comm-dtype %s", narrow);
+}
+
 static void add_gradients(Export *e, GString *flags)
 {
   const StateLayout *s = &e->layout.states[0];
@@ -253,6 +270,9 @@ static void add_data(Export *e, GString *flags)
     add_overlap(e, flags);
     add_gradients(e, flags);
   }
+  export_end_line(flags);
+  if (megatron_fsdp(e) && megatron_distributed(&e->layout.states[0]) && e->exporter != &exporter_primus)
+    add_fsdp_gradients(e, flags);
   export_end_line(flags);
 }
 

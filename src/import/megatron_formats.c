@@ -1,5 +1,6 @@
 /* Megatron-LM's arguments of the formats of weights, gradients and moments. */
 #include "import/megatron_launch.h"
+#include "plan/framework.h"
 
 /* Of Megatron-FSDP: what it calls "auto" is the format of the model's own weights and gradients; on the wire that of the
  * accumulated ones. */
@@ -15,6 +16,14 @@ static const char *own_format(Reading *r, const char *name)
                                                             : "fp32";
 }
 
+/* Whether gradients are accumulated in fp32 where nothing is said of them. */
+static gboolean wide_by_default(const Reading *r)
+{
+  g_autoptr(Framework) f = framework_load(r->framework ? r->framework : "megatron-core", NULL);
+
+  return f && MAX(f->gradient_bytes, f->bf16_gradient_bytes) == 4;
+}
+
 /* Its words replace those of precision-aware optimizers (training/arguments.py of August 2026). */
 void megatron_formats_put(Reading *r, JsonWriter *w)
 {
@@ -28,6 +37,8 @@ void megatron_formats_put(Reading *r, JsonWriter *w)
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
     const char *own = fsdp && formats[i][1] ? own_format(r, formats[i][1]) : "";
     const char *format = reading_text(r, formats[i][0]);
+    if (i == 1 && !narrow && g_str_equal(own, "fp32") && reading_flag(r, "bf16") && wide_by_default(r))
+      continue;
     if (*own)
       json_put_string(w, formats[i][0], own);
     else if (narrow && i == 1) /* they are reduced where they are accumulated */

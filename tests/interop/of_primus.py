@@ -71,6 +71,8 @@ OTHERWISE = {  # src/export/primus.c
 RENAMED = {"--cuda-graph-modules": "--cuda-graph-scope"}  # since core 0.16
 OF_YARN = {"--rotary-scaling-factor": 1, "--yarn-original-max-position-embeddings": 1, "--yarn-beta-fast": 1,
            "--yarn-beta-slow": 1, "--mscale": 1, "--mscale-all-dim": 1, "--no-yarn-correction-range-round-to-int": 0}
+OF_FSDP = {"--megatron-fsdp-main-params-dtype": 1, "--megatron-fsdp-main-grads-dtype": 1,
+           "--megatron-fsdp-grad-comm-dtype": 1}  # since core 0.17
 SPELLED = {"_StoreTrueAction": "true", "_StoreFalseAction": "false"}
 
 
@@ -100,16 +102,21 @@ def same(found, value):
     return found == value and (type(found) is type(value) or (type(found), type(value)) == (int, float))
 
 
-def without_yarn(words):
-    """Of the flags of core 0.19, which this Megatron-LM does not have: positions that are not scaled."""
+def without(words, flags):
+    """Of the flags of a later core, which this Megatron-LM does not have."""
     left, words = [], list(words)
     while words:
         word = words.pop(0)
-        if word in OF_YARN:
-            del words[:OF_YARN[word]]
+        if word in flags:
+            del words[:flags[word]]
         else:
-            left.append("rope" if word == "yarn" else word)
+            left.append(word)
     return left
+
+
+def without_yarn(words):
+    """Of those of core 0.19: positions that are not scaled."""
+    return ["rope" if word == "yarn" else word for word in without(words, OF_YARN)]
 
 
 def check_arguments(a, overrides, plan):
@@ -117,7 +124,7 @@ def check_arguments(a, overrides, plan):
     losses = {kind: set(plan["exports"][kind]["losses"]) for kind in ("megatron", "primus")}
     parser = _build_megatron_parser()
     parser.error = lambda message: sys.exit(message)
-    words = arguments_of(plan["exports"]["megatron"]["text"])[2]
+    words = without(arguments_of(plan["exports"]["megatron"]["text"])[2], OF_FSDP)
     if any("rope_scaling: yarn" in line for line in losses["primus"] - losses["megatron"]):
         words = without_yarn(words)
     theirs = vars(parser.parse_args([RENAMED.get(word, word) for word in words]))

@@ -20,6 +20,7 @@ PLAN=(
   --use-distributed-optimizer --no-gradient-accumulation-fusion --ckpt-format fsdp_dtensor
   --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params
   --overlap-grad-reduce --overlap-param-gather
+  --megatron-fsdp-main-grads-dtype fp32
   --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
   --attention-backend flash
   --micro-batch-size 1 --global-batch-size 128 --bf16
