@@ -14,15 +14,15 @@ times_of() {
     for (s = 1024; s <= 2 ^ 30; s *= 2) { t = us + s * factor / rate / 1000; b = s / t / 1000
       printf "%d %d float " redop " -1 %.2f %.4f %.4f 0 %.2f %.4f %.4f 0\n", s, s / 4 / (factor > 1 ? 1 : 8 * nodes), t, b, b * factor, t, b, b * factor } }' >"$TMP/$1-$3.txt"
 }
-matrix 8
-matrix 12
+matrix 4
+matrix 6
 times_of all_reduce 1.875 2 370 45
 times_of all_gather 0.9375 2 370 40
 times_of all_gather 0.875 1 800 20
 cd "$TMP" || exit
-for nics in 8 12; do
+for nics in 4 6; do
   tdp-calibrate --import topo-$nics.txt all_reduce-2.txt all_gather-2.txt
   tdp-calibrate --import topo-$nics.txt all_gather-2.txt
   tdp-calibrate --import topo-$nics.txt all_gather-2.txt --gb-per-s 50 | grep -c '"efficiency": 0.9'
 done
-tdp-calibrate --import topo-8.txt all_gather-1.txt
+tdp-calibrate --import topo-4.txt all_gather-1.txt
