@@ -383,13 +383,44 @@ static const Op *collective_of(const GArray *ops, const char *name)
   return NULL;
 }
 
+static const Op *stream_of(const GArray *ops, const char *name)
+{
+  for (guint i = 0; i < ops->len; i++)
+    if (g_str_equal(g_array_index(ops, Op, i).name, name))
+      return &g_array_index(ops, Op, i);
+  return NULL;
+}
+
+/* Its calls add rows up; torchtitan weighs these before, in 16 bits: a token's two of them read and written. */
+START_TEST(hybridep_adds_rows_up)
+{
+  const double rows = 2 * 2 * 1024 * 512;
+  Planned f;
+  LayerWork work;
+
+  planned_init(&f, fixture_experts(1, 512, 8, 16, 1024, 1000), fixture_cluster("dgx-h100", 8), "torchtitan-2026-05");
+  planned_spread(&f, 1);
+  f.plan.ep = 8;
+  f.plan.dispatch = DISPATCH_HYBRID;
+  planned_accept(&f);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+  const Op *weighed = stream_of(work.forward, "weigh rows");
+  ck_assert_double_eq(weighed->memory.bytes, 2 * rows);
+  ck_assert_double_eq(weighed->saved_bytes, rows);
+  ck_assert_ptr_null(stream_of(work.forward, "add rows"));
+  ck_assert_ptr_null(stream_of(work.forward, "combine"));
+  layer_work_clear(&work);
+  planned_clear(&f);
+}
+END_TEST
+
 /* HybridEP sends a float of each expert of the node with every row that it dispatches, and with the gradients of these;
  * not with what returns. Its calls copy rows once from a buffer and as often as experts take them to their places. */
 START_TEST(hybridep_sends_weights_of_all_experts)
 {
   static const struct {
-    int ep, ranks_of_node;
-  } spreads[] = { { 8, 8 }, { 16, 8 } };
+    int ep, ranks_of_node, devices;
+  } spreads[] = { { 8, 8, 16 }, { 16, 8, 16 }, { 8, 8, 8 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(spreads); i++) {
     Planned f;
@@ -398,8 +429,8 @@ START_TEST(hybridep_sends_weights_of_all_experts)
     double row = 2 * 512, weights = 4.0 * 64 / ep * spreads[i].ranks_of_node, tokens = 1024;
     double ranks = ep * (1 - (1 - 1.0 / ep) * (1 - 64.0 / ep / 63)), sent = ep == 8 ? ranks : 2 * (1 - 0.5 * 31 / 63);
 
-    planned_init(&f, fixture_experts(1, 512, 8, 64, 1024, 1000), fixture_cluster("dgx-h100", 16),
-                 "megatron-core-2026");
+    planned_init(&f, fixture_experts(1, 512, 8, 64, 1024, 1000),
+                 fixture_cluster("dgx-h100", spreads[i].devices), "megatron-core-2026");
     planned_spread(&f, 1);
     f.plan.ep = ep;
     f.plan.dispatch = DISPATCH_HYBRID;
@@ -415,6 +446,8 @@ START_TEST(hybridep_sends_weights_of_all_experts)
     ck_assert_double_eq(collective_of(work.backward, "dispatch tokens")->collective.bytes, there->collective.bytes);
     ck_assert_double_eq(collective_of(work.backward, "return tokens")->collective.bytes, back->collective.bytes);
     ck_assert_double_eq(gathered->collective.bytes, tokens * 64 * ep);
+    ck_assert_double_eq_tol(stream_of(work.forward, "scan routes")->memory.bytes, 2 * tokens * 64 * spreads[i].ranks_of_node, 1e-6);
+    ck_assert(!stream_of(work.forward, "weigh rows") && !stream_of(work.forward, "combine"));
     ck_assert(gathered < there && !gathered->counted && there->counted); /* the host asks behind it */
     ck_assert_ptr_null(collective_of(work.backward, "gather routes"));
     layer_work_clear(&work);
@@ -429,6 +462,7 @@ START_TEST(hybridep_sends_weights_of_all_experts)
 END_TEST
 
 TEST_MAIN("experts_places", chunks_are_counted, threads_post_over_efa, hybridep_sends_weights_of_all_experts,
+          hybridep_adds_rows_up,
           hybridep_has_sizes, newer_deepep_is_not_cut,
           experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
           nodes_behind_a_spine_are_counted, deepep_takes_eights, hybridep_takes_domains_alike)

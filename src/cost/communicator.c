@@ -6,7 +6,7 @@
 
 Communicator communicator_of(const Cluster *cluster, const GroupShape *group)
 {
-  int network = cluster->network_tier, ranks = network >= 0 ? ranks_below(group, network) : group->size;
+  int network = cluster->network_tier, ranks = group_ranks_of_node(group, network);
 
   if (group->size <= ranks)
     return (Communicator) { 0 };

@@ -8,8 +8,7 @@
 
 GroupShape group_in_node(const Cluster *c, const GroupShape *group)
 {
-  int network = c->network_tier;
-  int inside = network < 0 ? group->size : network == 0 ? 1 : group->per_domain[network - 1];
+  int inside = group_ranks_of_node(group, c->network_tier);
   GroupShape shape = { .size = inside };
 
   for (int t = 0; t < TIER_MAX; t++)

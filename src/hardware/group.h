@@ -34,6 +34,12 @@ GroupShape group_shape_at(const Cluster *cluster, int first, int size, int strid
 /* The lowest tier that joins all ranks of the group; 0 for one rank. */
 int group_tier(const Cluster *cluster, const GroupShape *shape);
 
+/* Ranks of the group in one node; `network_tier` is that of its cluster. */
+static inline int group_ranks_of_node(const GroupShape *shape, int network_tier)
+{
+  return network_tier < 0 ? shape->size : network_tier == 0 ? 1 : shape->per_domain[network_tier - 1];
+}
+
 /* The greatest common divisor: what groups of so many repeat in. */
 int group_divisor(int a, int b);
 

@@ -88,7 +88,7 @@ static void weigh(Build *b, double row_bytes, double kept)
   Stream stream = { .name = "weigh rows", .forward_bytes = 2 * row_bytes, .forward_kernels = 2,
                     .backward_bytes = 2 * row_bytes + kept, .backward_kernels = 2, .saved = kept };
 
-  if (b->passes->framework->weighs_wide)
+  if (b->passes->framework->weighs_wide && b->passes->dispatch != DISPATCH_HYBRID)
     stream = (Stream) { .name = "weigh rows", .forward_bytes = 2 * cast + 2 * wide, .forward_kernels = 3,
                         .backward_bytes = 2 * cast + (2 + 3 + 1) * wide, .backward_kernels = 5, .saved = wide };
   build_stream(b, &stream);
@@ -448,9 +448,9 @@ static void by_all_to_all(Build *b)
  * get_combine_config()). */
 static double chunks_sent(const Build *b, double sent, gboolean combined)
 {
-  int in_node = b->network_tier > 0 ? b->expert.per_domain[b->network_tier - 1] : b->expert.size, size = b->expert.size;
+  int size = b->expert.size;
   int rows = combined ? (size <= 16 ? 12 : 8) : size <= 16 ? 20 : size <= 64 ? 8 : 12, channels = DEEPEP_SMS / 2;
-  double nodes = (double)size / in_node;
+  double nodes = (double)size / build_ranks_of_place(b);
 
   return b->passes->framework->flex_node > 0 && nodes > 1 ?
          (nodes - 1) * channels * ceil(sent / nodes / channels / rows) : 0;
@@ -509,11 +509,17 @@ static void exchange_by_place(Build *b, const char *name, const PlacedRows *rows
   }
 }
 
-/* Whether calls of HybridEP sum a token's rows, as they lay them out (combine_with_unpermute of Megatron Core's
- * fused_a2a.py): unweighed, where experts apply the weights. */
-static gboolean summed_by_kernels(const Build *b)
+/* Calls of HybridEP sum a token's rows as they lay them out (combine_with_unpermute of Megatron Core's fused_a2a.py and
+ * torchtitan's hybridep.py), unweighed: what experts do not weigh is weighed before, by torchtitan in 16 bits. */
+static void combine(Build *b, double row_bytes)
 {
-  return b->passes->dispatch == DISPATCH_HYBRID && b->passes->framework->weighs_inside;
+  if (b->passes->dispatch != DISPATCH_HYBRID) {
+    unpermute(b, 2 * row_bytes);
+  } else if (!b->passes->framework->weighs_inside) {
+    b->visits = TRUE;
+    weigh(b, row_bytes, row_bytes);
+    b->visits = FALSE;
+  }
 }
 
 /* As by_all_to_all, but each row goes to each place once; no copies are laid out before. */
@@ -533,8 +539,7 @@ static void by_place(Build *b)
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);
-  if (!summed_by_kernels(b))
-    unpermute(b, 2 * etp * received * row_bytes);
+  combine(b, etp * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
   exchange_by_place(b, "return tokens", &rows, FALSE);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + etp) * received * row_bytes);

@@ -237,6 +237,12 @@ static int find_recompute_end(const LayerWork *work)
   return end > 0 && g_array_index(work->forward, Op, end - 1).kind == OP_MATMUL ? end - 1 : end;
 }
 
+/* A block that gradients pass: its input may be made again, and beside its gradients stands that of the stream. */
+static gboolean block_is_passed(const Build *b)
+{
+  return build_has_block(b) && !b->spec->detached;
+}
+
 /* Splits what forward ops save into what is kept and what is made again. */
 static void apply_recompute(LayerWork *work, const Build *b)
 {
@@ -246,7 +252,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
     all += g_array_index(work->forward, Op, i).saved_bytes;
   work->saved_bytes = all;
   work->recompute_end = find_recompute_end(work);
-  work->recompute = build_has_block(b) && !b->spec->detached ? b->passes->recompute.granularity : RECOMPUTE_NONE;
+  work->recompute = block_is_passed(b) ? b->passes->recompute.granularity : RECOMPUTE_NONE;
   if (work->recompute == RECOMPUTE_FULL)
     work->saved_bytes = b->rows * model_stream_bytes(b->model, b->bytes) /
                           (b->passes->partition_activations ? b->tp : 1) +
@@ -270,7 +276,7 @@ static void add_gradients(LayerWork *work, const Build *b)
   double beside = MAX(work->transient_bytes, b->scores_bytes - behind);
   work->split_bytes = MAX(work->transient_bytes, b->scores_bytes) - beside;
   work->transient_bytes = beside;
-  if (b->spec->kind == LAYER_BLOCK)
+  if (block_is_passed(b))
     work->transient_bytes += b->rows * model_stream_bytes(b->model, b->bytes);
 }
 

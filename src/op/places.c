@@ -60,7 +60,7 @@ double build_places_reached(const Build *b, double places)
 
 int build_ranks_of_place(const Build *b)
 {
-  return b->network_tier > 0 ? MIN(b->expert.per_domain[b->network_tier - 1], b->expert.size) : 1;
+  return group_ranks_of_node(&b->expert, b->network_tier);
 }
 
 double build_places_of_token(const Build *b)

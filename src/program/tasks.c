@@ -354,7 +354,7 @@ static void wait_for_queue(RankBuild *r, int task)
   const Framework *f = own_states(r->b)->framework;
   int last = -1;
 
-  while (r->leaving->len - r->left > (guint)f->reduce_queue && r->queued > f->reduce_queue_params) {
+  while (framework_queue_full(f, r->leaving->len - r->left, r->queued)) {
     const Leaving *leaving = &g_array_index(r->leaving, Leaving, r->left++);
     r->queued -= leaving->params;
     last = leaving->task;

@@ -111,7 +111,7 @@ static int by_time(gconstpointer a, gconstpointer b)
 static char *group_text(const Cluster *c, const GroupShape *g)
 {
   int tier = c->network_tier;
-  int near = tier < 0 ? g->size : tier == 0 ? 1 : g->per_domain[tier - 1];
+  int near = group_ranks_of_node(g, tier);
   const char *node = tier > 0 && c->tiers[tier - 1].devices > c->devices_per_node ? "domain" : "node";
 
   if (near >= g->size)

@@ -257,7 +257,7 @@ static double queue_free(const TimedOrder *s, RankTimes *r)
   const Framework *f = bound_states(s->bound, 0)->framework;
   double free = 0;
 
-  while (r->leaving && r->leaving->len - r->left > (guint)f->reduce_queue && r->queued > f->reduce_queue_params) {
+  while (r->leaving && framework_queue_full(f, r->leaving->len - r->left, r->queued)) {
     const Leaving *leaving = &g_array_index(r->leaving, Leaving, r->left++);
     r->queued -= leaving->params;
     free = leaving->end;
