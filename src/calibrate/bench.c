@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* beyond private caches, and the largest operand */
+#define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* room for the largest message and copy */
+/* Beyond a core's own cache, but within the shared one, as what cores train; beyond a device's. */
+#define WALKED_BYTES(large) ((gsize)1 << ((large) ? 30 : 23))
 #define VOCAB 512
 #define REFERENCE_SIDE(large) ((large) ? 2048 : 192)
 
@@ -28,10 +30,10 @@ static gsize wide_bytes(const Bench *h)
 
 void *bench_take(Bench *h, int pool, gsize bytes)
 {
-  gsize rounded = (bytes + 63) / 64 * 64;
+  gsize rounded = (bytes + 63) / 64 * 64, walked = pool == ZEROS ? h->pool_bytes : h->walked_bytes;
 
   g_assert(rounded <= h->pool_bytes);
-  if (h->next[pool] + rounded > h->pool_bytes)
+  if (h->next[pool] + rounded > walked)
     h->next[pool] = 0;
   h->next[pool] += rounded;
   return h->pool[pool] + h->next[pool] - rounded;
@@ -45,6 +47,13 @@ static void *take_elements(Bench *h, int pool, double n)
 static void *take_wide(Bench *h, int pool, double n)
 {
   return bench_take(h, pool, (gsize)n * wide_bytes(h));
+}
+
+/* What the operator before has just written, always in one place: it is in a cache if it fits. */
+static void *written(Bench *h, int pool, double n)
+{
+  g_assert((gsize)n * element_bytes(h) <= h->pool_bytes);
+  return h->pool[pool];
 }
 
 /* As activations are before a nonlinearity: about normal, deviation 0.3. Functions
@@ -80,7 +89,8 @@ static void fill_pool(Bench *h, int pool)
 gboolean bench_init(Bench *h, Backend *b)
 {
   *h = (Bench) { .b = b, .s = b->stream_new(b, TRUE), .beside = b->stream_new(b, FALSE), .joined = b->event_new(b),
-                 .pool_bytes = POOL_BYTES(b->units > 1), .host_bytes = POINTS_COPY_BYTES(b->units > 1) };
+                 .pool_bytes = POOL_BYTES(b->units > 1), .walked_bytes = WALKED_BYTES(b->units > 1),
+                 .host_bytes = POINTS_COPY_BYTES(b->units > 1) };
   h->host = b->host_alloc(b, h->host_bytes);
   for (int i = 0; i < BENCH_POOLS; i++) {
     h->pool[i] = b->alloc(b, h->s, h->pool_bytes);
@@ -111,27 +121,28 @@ void bench_clear(Bench *h)
 
 /* ---- kernels bound by memory ---- */
 
-static ExecNormArgs norm_args(Bench *h, const MachinePoint *p)
+static ExecNormArgs norm_args(Bench *h, const MachinePoint *p, void *x)
 {
   void *stats = take_wide(h, 4, 2.0 * p->m);
 
   return (ExecNormArgs) { .kind = EXEC_LAYERNORM, .rows = p->m, .width = p->n, .epsilon = 1e-5,
-                          .x = take_elements(h, 0, (double)p->m * p->n), .weight = take_elements(h, 1, p->n),
+                          .x = x, .weight = take_elements(h, 1, p->n),
                           .bias = take_elements(h, 1, p->n), .mean = stats,
                           .rstd = (char *)stats + p->m * wide_bytes(h) };
 }
 
 static void run_norm(Bench *h, const MachinePoint *p)
 {
-  ExecNormArgs a = norm_args(h, p);
+  ExecNormArgs a = norm_args(h, p, written(h, 0, (double)p->m * p->n));
+
   h->b->norm_forward(h->b, h->s, &a, take_elements(h, 2, (double)p->m * p->n));
 }
 
 static void run_norm_backward(Bench *h, const MachinePoint *p)
 {
   double n = (double)p->m * p->n;
-  ExecNormArgs a = norm_args(h, p);
-  void *dy = take_elements(h, 1, n), *dx = take_elements(h, 2, n);
+  ExecNormArgs a = norm_args(h, p, take_elements(h, 0, n));
+  void *dy = written(h, 1, n), *dx = take_elements(h, 2, n);
 
   h->b->copy(h->b, h->s, dx, dy, n * element_bytes(h));
   h->b->norm_backward(h->b, h->s, &a, dy, dx, TRUE, take_wide(h, 3, p->n), take_wide(h, 3, p->n));
@@ -140,48 +151,48 @@ static void run_norm_backward(Bench *h, const MachinePoint *p)
 static void run_residual(Bench *h, const MachinePoint *p)
 {
   gsize n = (gsize)p->m * p->n;
-  h->b->add(h->b, h->s, n, take_elements(h, 0, n), take_elements(h, 2, n));
+  h->b->add(h->b, h->s, n, take_elements(h, 0, n), written(h, 2, n));
 }
 
 static void run_bias(Bench *h, const MachinePoint *p)
 {
-  h->b->bias_forward(h->b, h->s, p->m, p->n, take_elements(h, 2, (double)p->m * p->n), take_elements(h, 1, p->n));
+  h->b->bias_forward(h->b, h->s, p->m, p->n, written(h, 2, (double)p->m * p->n), take_elements(h, 1, p->n));
 }
 
 static void run_bias_gradient(Bench *h, const MachinePoint *p)
 {
-  h->b->bias_backward(h->b, h->s, p->m, p->n, take_elements(h, 0, (double)p->m * p->n), take_wide(h, 3, p->n));
+  h->b->bias_backward(h->b, h->s, p->m, p->n, written(h, 0, (double)p->m * p->n), take_wide(h, 3, p->n));
 }
 
 static void run_gelu(Bench *h, const MachinePoint *p)
 {
   gsize n = (gsize)p->m * p->n;
-  h->b->gelu_forward(h->b, h->s, n, take_elements(h, 0, n), take_elements(h, 2, n));
+  h->b->gelu_forward(h->b, h->s, n, written(h, 0, n), take_elements(h, 2, n));
 }
 
 static void run_gelu_backward(Bench *h, const MachinePoint *p)
 {
   gsize n = (gsize)p->m * p->n;
-  h->b->gelu_backward(h->b, h->s, n, take_elements(h, 0, n), take_elements(h, 1, n), take_elements(h, 2, n));
+  h->b->gelu_backward(h->b, h->s, n, take_elements(h, 0, n), written(h, 1, n), take_elements(h, 2, n));
 }
 
 static void run_swiglu(Bench *h, const MachinePoint *p)
 {
   double n = (double)p->m * p->n;
-  h->b->swiglu_forward(h->b, h->s, p->m, p->n, take_elements(h, 0, 2 * n), take_elements(h, 2, n));
+  h->b->swiglu_forward(h->b, h->s, p->m, p->n, written(h, 0, 2 * n), take_elements(h, 2, n));
 }
 
 static void run_swiglu_backward(Bench *h, const MachinePoint *p)
 {
   double n = (double)p->m * p->n;
-  h->b->swiglu_backward(h->b, h->s, p->m, p->n, take_elements(h, 0, 2 * n), take_elements(h, 1, n),
+  h->b->swiglu_backward(h->b, h->s, p->m, p->n, take_elements(h, 0, 2 * n), written(h, 1, n),
                         take_elements(h, 2, 2 * n));
 }
 
 /* Queries and keys of heads of 64. */
 static void run_rope(Bench *h, const MachinePoint *p)
 {
-  h->b->rope(h->b, h->s, p->m, exec_places_whole(p->m), p->n / 64, 64, p->n, take_elements(h, 2, (double)p->m * p->n), 1e4,
+  h->b->rope(h->b, h->s, p->m, exec_places_whole(p->m), p->n / 64, 64, p->n, written(h, 2, (double)p->m * p->n), 1e4,
              p->backward ? -1 : 1);
 }
 
@@ -291,7 +302,8 @@ static void run_matmul(Bench *h, const MachinePoint *p)
 
   h->b->gemm(h->b, h->s, &(ExecGemm) {
     .transpose_a = ta, .transpose_b = tb, .wide_c = ta, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .alpha = 1e-3,
-    .beta = ta, .a = take_elements(h, 0, m * k), .b = take_elements(h, 1, n * k),
+    .beta = ta, .a = ta ? take_elements(h, 0, m * k) : written(h, 0, m * k),
+    .b = ta ? written(h, 1, n * k) : take_elements(h, 1, n * k),
     .c = ta ? take_wide(h, 3, m * n) : take_elements(h, 2, m * n), .lda = ta ? p->m : p->k, .ldb = tb ? p->k : p->n,
     .ldc = p->n });
 }
@@ -300,13 +312,14 @@ static void run_attention(Bench *h, const MachinePoint *p)
 {
   int width = p->k * p->head_dim;
   double rows = (double)p->m * p->n;
-  char *qkv = take_elements(h, 0, 3 * rows * width), *dqkv = take_elements(h, 2, 3 * rows * width);
+  char *qkv = p->backward ? take_elements(h, 0, 3 * rows * width) : written(h, 0, 3 * rows * width);
+  char *dqkv = take_elements(h, 2, 3 * rows * width);
   gsize part = width * element_bytes(h);
   ExecAttention a = { .batch = p->m, .q_len = p->n, .kv_len = p->n, .q_rows = p->n, .kv_rows = p->n, .heads = p->k,
                       .kv_heads = p->k, .head_dim = p->head_dim, .ld_q = 3 * width, .ld_kv = 3 * width, .causal = 1,
                       .scale = 1 / sqrt(p->head_dim), .q = qkv, .k = qkv + part, .v = qkv + 2 * part,
                       .context = take_elements(h, 1, rows * width), .lse = take_wide(h, 3, rows * p->k),
-                      .dcontext = take_elements(h, 1, rows * width), .dq = dqkv, .dk = dqkv + part,
+                      .dcontext = written(h, 1, rows * width), .dq = dqkv, .dk = dqkv + part,
                       .dv = dqkv + 2 * part };
 
   if (p->backward)

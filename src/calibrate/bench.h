@@ -13,7 +13,7 @@ typedef struct {
   BackendStream *beside;   /* for communication beside s */
   BackendEvent *joined;
   char *pool[BENCH_POOLS]; /* walked through by the calls */
-  gsize pool_bytes, host_bytes;
+  gsize pool_bytes, walked_bytes, host_bytes;
   gsize next[BENCH_POOLS];
   void *host;              /* for copies */
   const char *failure;     /* of the disk; NULL */

@@ -2,11 +2,14 @@
  * Times the points on a backend, by all its ranks at once. Free of GSL and of
  * any device's library: what it calls is the backend's table.
  *
- * Operands lie in pools larger than private caches and are walked through, as
- * in training, where each layer has other weights and activations. What the
- * executor runs together is timed together: a norm's backward with the copy of
- * its gradient, the optimizer with the norm's sum of squares and the clearing
- * of gradients.
+ * Weights and saved activations lie in pools and are walked through, as in
+ * training, where each layer has others: on a core 8 MiB each, beyond its own
+ * cache but within the shared one, as what cores train mostly is; on a device a
+ * GiB. What the operator before has just written always lies in one place, and so
+ * in a cache if it fits. States of the optimizer, which a step touches once, are
+ * walked through wholly. What the executor runs together is timed together: a
+ * norm's backward with the copy of its gradient, the optimizer with the norm's sum
+ * of squares and the clearing of gradients.
  *
  * A sample is discarded and taken again where a rank lacked its processor for more
  * than a few percent of it, because other programs had it or a hypervisor withheld
