@@ -35,7 +35,7 @@ static const struct {
       "\"framework\": \"torchtitan-2024-eager\"" }, "" },
   { DECEMBER_2024("", "pipeline_parallel_split_points = [\"layers.8\", \"layers.15\", \"layers.23\"]\n"
                   "pipeline_parallel_schedule = \"Interleaved1F1B\"\n"),
-    { "\"layer_split\": [8, 7, 8, 9]", "\"virtual_pipeline_model_parallel_size\": 2" }, "" },
+    { "\"layer_split\": [8, 7, 8, 9]", "\"virtual_pipeline_model_parallel_size\": 2", "\"micro_batch_size\": 2" }, "" },
   { DECEMBER_2024("", "pipeline_parallel_schedule = \"Chimera\"\n"), { "\"pipeline_model_parallel_size\": 2" },
     "pipeline_parallel_schedule: Chimera: simulated as 1F1B\n" },
   { DECEMBER_2024("", "pipeline_parallel_microbatches = 3\n"), { "\"micro_batch_size\": 2" },
@@ -109,6 +109,21 @@ START_TEST(early_errors_name_the_key)
 }
 END_TEST
 
+/* Split points are rising layers of the model. */
+START_TEST(wrong_splits_are_named)
+{
+  static const char *const splits[] = { "[\"layers.16\", \"layers.8\"]", "[\"layers.99\"]" };
+  g_autofree char *told = g_strconcat("pipeline_parallel_split_points = ", splits[_i], "\n", NULL);
+  g_autofree char *text = g_strconcat(DECEMBER_2024("", ""), "[experimental]\n", told, NULL);
+  GError *error = NULL;
+
+  ck_assert_ptr_null(launch_read(text, "x.toml", &(LaunchOptions) { 32 }, &error));
+  ck_assert_msg(g_str_has_prefix(error->message, "x.toml: experimental.pipeline_parallel_split_points: [") &&
+                g_str_has_suffix(error->message, ": expected layers in order, below the model's 32"), "%s", error->message);
+  g_error_free(error);
+}
+END_TEST
+
 /* Changes are made where the setting stands; where its old place is not known they are said. */
 START_TEST(early_files_are_changed)
 {
@@ -127,4 +142,4 @@ START_TEST(early_files_are_changed)
 END_TEST
 
 TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { early_models_are_known, 3 },
-           { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { early_files_are_changed, 1 })
+           { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { wrong_splits_are_named, 2 }, { early_files_are_changed, 1 })

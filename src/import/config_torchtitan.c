@@ -79,10 +79,50 @@ typedef struct {
   int tp, pp, cp, ep, replicate, shard, micro, local, layers;
 } Degrees;
 
-/* Until April 2025 files told how many there are, which was as many as stages where they did not. */
+/* An index of the table; -1 = none of it. */
+static int find_schedule(const Settings *s)
+{
+  const char *name = settings_text(s, PARALLEL "pipeline_parallel_schedule");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
+    if (g_ascii_strcasecmp(schedules[i].theirs, *name ? name : "1F1B") == 0)
+      return (int)i;
+  return -1;
+}
+
+static int count_of(const char *text, const char *part)
+{
+  int n = 0;
+
+  for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+    n++;
+  return n;
+}
+
+/* Stages of a rank: as the lists of modules or split points have them, else by the layers of each, else two. */
+static int read_chunks(ConfigReading *r, const Degrees *d)
+{
+  int each = config_int(r, PARALLEL "pipeline_parallel_layers_per_stage", 0), schedule = find_schedule(r->from);
+  int less = config_int(r, PARALLEL "pipeline_parallel_first_stage_less_layers", 1) +
+             config_int(r, PARALLEL "pipeline_parallel_last_stage_less_layers", 1);
+  int stages = count_of(settings_text(r->from, PARALLEL "module_fqns_per_model_part"), "[") - 1;
+  int splits = count_of(settings_text(r->from, PARALLEL "pipeline_parallel_split_points"), "layers.");
+
+  if (schedule < 0 || !schedules[schedule].chunks)
+    return 1;
+  if (stages < 1 && splits > 0)
+    stages = splits + 1;
+  if (stages < 1 && each > 0 && d->layers > 0)
+    stages = (d->layers + less + each - 1) / each;
+  return stages > 0 ? MAX(1, stages / MAX(1, d->pp)) : 2;
+}
+
+/* Until April 2025 files told how many there are, which was as many as stages of all ranks where they did not
+ * (distributed/pipeline.py). */
 static int read_micro(ConfigReading *r, const Degrees *d)
 {
-  int count = config_int(r, PARALLEL "pipeline_parallel_microbatches", is_early(r->from) ? d->pp : 0);
+  int usual = is_early(r->from) ? (int)MIN((gint64)d->pp * read_chunks(r, d), G_MAXINT) : 0;
+  int count = config_int(r, PARALLEL "pipeline_parallel_microbatches", usual);
 
   if (count < 1)
     return config_int(r, PARALLEL "pipeline_parallel_microbatch_size", 1);
@@ -171,60 +211,44 @@ static int put_stages(ConfigReading *r, JsonWriter *w)
 }
 
 /* The same of a list of the first layers of all stages but the first, which files had until October 2025. */
-static int put_splits(ConfigReading *r, int layers, JsonWriter *w)
+static void put_splits(ConfigReading *r, int layers, JsonWriter *w)
 {
-  const char *list = settings_text(r->from, PARALLEL "pipeline_parallel_split_points");
-  int stages = 1, before = 0;
+  const Setting *one = settings_find(r->from, PARALLEL "pipeline_parallel_split_points");
+  const char *list = one ? one->value : "";
+  int before = 0;
 
   if (layers < 1 || !strstr(list, "layers."))
-    return 0;
+    return;
   json_open_line(w, "layer_split", '[');
-  for (const char *c = strstr(list, "layers."); c; c = strstr(c, "layers."), stages++) {
+  for (const char *c = strstr(list, "layers."); c; c = strstr(c, "layers.")) {
     c += strlen("layers.");
-    int first = (int)MIN(g_ascii_strtoll(c, NULL, 10), layers);
+    int first = (int)CLAMP(g_ascii_strtoll(c, NULL, 10), 0, layers);
+    if (first < before || first >= layers)
+      launch_fail(&r->to, "%s: %s: expected layers in order, below the model's %d", one->told ? one->told : one->path,
+                  list, layers);
     json_put_int(w, NULL, first - before);
     before = first;
   }
   json_put_int(w, NULL, layers - before);
   json_close_line(w, ']');
-  return stages;
-}
-
-/* Whether ranks have more than one stage. */
-static gboolean put_schedule(ConfigReading *r, JsonWriter *w)
-{
-  const char *name = settings_text(r->from, PARALLEL "pipeline_parallel_schedule");
-
-  for (gsize i = 0; i < G_N_ELEMENTS(schedules); i++)
-    if (g_ascii_strcasecmp(schedules[i].theirs, *name ? name : "1F1B") == 0) {
-      json_put_string(w, "pipeline_schedule", schedules[i].own);
-      return schedules[i].chunks;
-    }
-  launch_assume(&r->to, "pipeline_parallel_schedule: %s: simulated as 1F1B", name);
-  return FALSE;
 }
 
 static void put_pipeline(ConfigReading *r, const Degrees *d, JsonWriter *w)
 {
-  int each = config_int(r, PARALLEL "pipeline_parallel_layers_per_stage", 0), layers = d->layers;
-  int less = config_int(r, PARALLEL "pipeline_parallel_first_stage_less_layers", 1) +
-             config_int(r, PARALLEL "pipeline_parallel_last_stage_less_layers", 1);
+  int schedule = find_schedule(r->from), chunks = read_chunks(r, d);
 
   json_put_int(w, "pipeline_model_parallel_size", d->pp);
   if (d->pp < 2)
     return;
-  gboolean chunks = put_schedule(r, w);
-  int stages = put_stages(r, w);
-  if (stages == 0)
-    stages = put_splits(r, layers, w);
-  if (!chunks)
-    return;
-  if (stages > 0)
-    json_put_int(w, "virtual_pipeline_model_parallel_size", MAX(1, stages / d->pp));
-  else if (each > 0 && layers > 0)
-    json_put_int(w, "virtual_pipeline_model_parallel_size", MAX(1, (layers + less + each - 1) / each / d->pp));
+  if (schedule >= 0)
+    json_put_string(w, "pipeline_schedule", schedules[schedule].own);
   else
-    json_put_int(w, "virtual_pipeline_model_parallel_size", 2);
+    launch_assume(&r->to, "pipeline_parallel_schedule: %s: simulated as 1F1B",
+                  settings_text(r->from, PARALLEL "pipeline_parallel_schedule"));
+  if (put_stages(r, w) == 0)
+    put_splits(r, d->layers, w);
+  if (schedule >= 0 && schedules[schedule].chunks)
+    json_put_int(w, "virtual_pipeline_model_parallel_size", chunks);
 }
 
 static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
