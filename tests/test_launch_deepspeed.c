@@ -48,6 +48,13 @@ static const struct {
   { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"bf16\" }, "
     "\"communication_data_type\": \"bf16\" }", 8, { "!_dtype\"" }, "" },
   { "{ " MICRO "2, \"data_types\": { \"grad_accum_dtype\": null } }", 8, { "!_dtype\"" }, "" },
+  { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"torch.float32\" } }", 8,
+    { "\"main_grads_dtype\": \"fp32\"", "\"grad_reduce_dtype\": \"bf16\"" }, "" },
+  { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"bfloat16\" } }", 8, { "!_dtype\"" }, "" },
+  { "{ " MICRO "2, \"data_types\": { \"grad_accum_dtype\": \"half\" } }", 8,
+    { "\"main_grads_dtype\": \"fp16\"", "\"grad_reduce_dtype\": \"fp32\"" }, "" },
+  { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"auto\" } }", 8, { "!_dtype\"" },
+    "data_types.grad_accum_dtype: the model's own format: the file says auto\n" },
   /* inputs of blocks that are made again are divided over tensor-parallel ranks alone */
   { "{ " MICRO "2, " PARTED " }", 8, { "\"recompute_granularity\": \"none\"" },
     "activation_checkpointing.partition_activations: true: divides nothing, the file has no tensor parallelism\n" },
@@ -84,6 +91,18 @@ START_TEST(files_say_their_plan)
 }
 END_TEST
 
+/* A wrong one is named where it stands in the file. */
+START_TEST(wrong_format_is_named)
+{
+  GError *error = NULL;
+
+  ck_assert_ptr_null(launch_read("{ " MICRO "2, \"data_types\": { \"grad_accum_dtype\": \"int7\" } }", "x.json",
+                                 &(LaunchOptions) { 8 }, &error));
+  ck_assert_str_eq(error->message, "x.json: data_types.grad_accum_dtype: int7: expected fp32, bf16 or fp16");
+  g_error_free(error);
+}
+END_TEST
+
 /* Formats of weights and gradients that are not read may matter; scales of the loss do not. */
 START_TEST(formats_are_said)
 {
@@ -100,4 +119,5 @@ START_TEST(formats_are_said)
 }
 END_TEST
 
-TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 })
+TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 },
+           { wrong_format_is_named, 1 })

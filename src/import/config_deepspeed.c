@@ -172,12 +172,32 @@ static const char *precision_of(ConfigReading *r)
   return g_str_equal(bf16, "true") || g_str_equal(bf16, "auto") ? "bf16" : "fp32";
 }
 
+/* The words of DtypeEnum (runtime/config.py); "" where the model's own format is meant. */
+static const char *read_format(ConfigReading *r, const char *path)
+{
+  static const char *const words[][5] = {
+    { "fp32", "float32", "float", "torch.float32", NULL },
+    { "bf16", "bfloat16", "torch.bfloat16", NULL },
+    { "fp16", "float16", "half", "torch.float16", NULL },
+  };
+  const char *text = settings_text(r->from, path);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(words); i++)
+    for (int k = 0; words[i][k]; k++)
+      if (g_ascii_strcasecmp(text, words[i][k]) == 0)
+        return words[i][0];
+  if (is_auto(r, path))
+    launch_assume(&r->to, "%s: the model's own format: the file says auto", path);
+  else if (*text)
+    launch_fail(&r->to, "%s: %s: expected fp32, bf16 or fp16", path, text);
+  return "";
+}
+
 /* Gradients are accumulated and sent in the model's format where nothing else is told (runtime/engine.py,
  * get_data_types(), communication_data_type()); a plan sends them as they are accumulated. */
 static void put_formats(ConfigReading *r, const char *precision, JsonWriter *w)
 {
-  g_autofree char *kept = g_ascii_strdown(settings_text(r->from, "data_types.grad_accum_dtype"), -1);
-  g_autofree char *sent = g_ascii_strdown(settings_text(r->from, "communication_data_type"), -1);
+  const char *kept = read_format(r, "data_types.grad_accum_dtype"), *sent = read_format(r, "communication_data_type");
   const char *accumulated = *kept ? kept : precision, *reduced = *sent ? sent : precision;
 
   if (!g_str_equal(accumulated, precision))
