@@ -247,6 +247,10 @@ START_TEST(patched_arguments)
   g_autoptr(Launch) pattern = launched("torchrun pretrain_mamba.py " SIZES "--hybrid-override-pattern M-*- "
                                        "--num-experts 8\n", "", NULL);
 
+  g_autoptr(Launch) named = launched("torchrun pretrain_gpt.py " SIZES "--tokenizer-type HuggingFaceTokenizer "
+                                     "--tokenizer-model meta-llama/Llama-3.1-8B --vocab-extra-ids 1000\n", "", NULL);
+
+  ck_assert_ptr_nonnull(strstr(named->model, "\"vocab\": 129256"));
   ck_assert_ptr_nonnull(strstr(l->model, "\"vocab\": 151936"));
   ck_assert_ptr_nonnull(strstr(l->model, "\"shared_ffn_hidden\": 256"));
   ck_assert_uint_eq(l->unknown->len, 0);

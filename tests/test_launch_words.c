@@ -275,6 +275,7 @@ START_TEST(formats_of_fsdp)
     { FSDP3 "--megatron-fsdp-main-params-dtype auto", NULL, "\"main_params_dtype\": \"bf16\"", "main_grads_dtype" },
     { FSDP3 "--megatron-fsdp-grad-comm-dtype bf16", NULL, "\"grad_reduce_dtype\": \"bf16\"", "main_grads_dtype" },
     { FSDP3 "--megatron-fsdp-grad-comm-dtype auto", NULL, NULL, "_dtype" },
+    { FSDP3 "--grad-reduce-in-bf16", NULL, "\"main_grads_dtype\": \"bf16\"", "grad_reduce_dtype" },
     { "--use-distributed-optimizer --megatron-fsdp-main-grads-dtype bf16", NULL, NULL, "_dtype" },
   };
 

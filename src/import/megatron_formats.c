@@ -29,10 +29,11 @@ void megatron_formats_put(Reading *r, JsonWriter *w)
 {
   static const char *const formats[][2] = {
     { "main_params_dtype", "megatron_fsdp_main_params_dtype" }, { "main_grads_dtype", "megatron_fsdp_main_grads_dtype" },
-    { "exp_avg_dtype", NULL }, { "exp_avg_sq_dtype", NULL }, { "grad_reduce_dtype", "megatron_fsdp_grad_comm_dtype" },
+    { "exp_avg_dtype", NULL }, { "exp_avg_sq_dtype", NULL },
   };
   gboolean precise = reading_flag(r, "use_precision_aware_optimizer"), narrow = reading_flag(r, "grad_reduce_in_bf16");
   gboolean fsdp = reading_flag(r, "use_megatron_fsdp");
+  const char *sent = fsdp ? own_format(r, "megatron_fsdp_grad_comm_dtype") : "";
 
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
     const char *own = fsdp && formats[i][1] ? own_format(r, formats[i][1]) : "";
@@ -41,9 +42,11 @@ void megatron_formats_put(Reading *r, JsonWriter *w)
       continue;
     if (*own)
       json_put_string(w, formats[i][0], own);
-    else if (narrow && i == 1) /* they are reduced where they are accumulated */
+    else if (narrow && g_str_equal(formats[i][0], "main_grads_dtype")) /* they are reduced where they are accumulated */
       json_put_string(w, formats[i][0], "bf16");
     else if (precise && *format)
       json_put_string(w, formats[i][0], format);
   }
+  if (*sent)
+    json_put_string(w, "grad_reduce_dtype", sent);
 }

@@ -103,7 +103,7 @@ static int read_tokens(Reading *r)
       return tokenizers[i].vocab + extra;
   vocab = vocab_of_named(r, reading_text(r, "tokenizer_model"));
   if (vocab)
-    return vocab;
+    return vocab + extra;
   launch_assume(&r->to, "vocabulary: %d tokens: the file does not say how many %s has (--vocab-size)", VOCAB_USUAL,
                 tokenizer);
   return VOCAB_USUAL;
