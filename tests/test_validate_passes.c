@@ -45,4 +45,20 @@ START_TEST(engine_error)
 }
 END_TEST
 
-TEST_MAIN("validate passes", notes_are_read, engine_error)
+/* A row without them is skipped, and nothing was simulated for it. */
+START_TEST(untimed_rows_are_skipped)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+
+  v->timed_passes = TRUE;
+  ck_assert(validation_add_file(v, "tests/validation/zb.csv", NULL));
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = g_ptr_array_index(v->cases, i);
+    ck_assert_str_eq(r->skipped, "passes not timed");
+    ck_assert_ptr_null(r->software);
+    ck_assert_ptr_null(r->simulated);
+  }
+}
+END_TEST
+
+TEST_MAIN("validate passes", notes_are_read, engine_error, untimed_rows_are_skipped)

@@ -138,12 +138,11 @@ static gboolean try_row(const Validation *v, const Csv *csv, int row, OpenChoice
   out->doubles = c.doubles;
   out->chunks_most = c.chunks_most;
   out->version_unknown = case_has_default(&c, "generation");
-  if (ok && !out->skipped)
-    name_software(csv, row, c.framework, out);
   if (ok && !out->skipped && v->timed_passes &&
       !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
     out->skipped = g_strdup("passes not timed");
   if (ok && !out->skipped) {
+    name_software(csv, row, c.framework, out);
     ablate(v->ablation, c.cluster, c.framework);
     *again = !run_case(&c, &passes, out) && out->outcome == OUTCOME_UNSAID && unstated_lighten(&c, 1);
   }
