@@ -202,8 +202,8 @@ static const GOptionEntry options[] = {
     "Tokens in a sequence, as 4096 or 8k = 8192 (default: the model's)", "S" },
   { "fix", 0, 0, G_OPTION_ARG_STRING, INTO(fix), "Values that plans must have, as in tp=8,zero=1", "LIST" },
   { "space", 0, 0, G_OPTION_ARG_STRING, INTO(space),
-    "Also try states on the host, ZeRO++, narrow moments, other orders of ranks: some of offload, zero++, states, "
-    "order", "LIST" },
+    "Also try states on the host, ZeRO++, narrow moments, other orders of ranks, fewer tokens on each: some of "
+    "offload, zero++, states, order, context", "LIST" },
   { "framework", 0, 0, G_OPTION_ARG_STRING, INTO(framework),
     "Training software: a name of plans/frameworks/ (default: the cluster's, else " FRAMEWORK_USUAL ")", "NAME" },
   { "precision", 0, 0, G_OPTION_ARG_STRING, INTO(precision),
