@@ -24,6 +24,19 @@ void instance_init(Instance *in, GRand *rand)
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 3, .threads = 2, .least = TRUE };
 }
 
+void instance_odd_links(Instance *in, const char *framework, int devices, int slow)
+{
+  in->model = fixture_llama(6, 512, 8, 8, 128, 512);
+  in->cluster = fixture_cluster("dgx", devices);
+  in->framework = fixture_framework(framework);
+  for (int t = 0; t < in->cluster->n_tiers; t++)
+    in->cluster->tiers[t].bytes_per_s = in->cluster->tiers[t].port_bytes_per_s = t == slow ? 2e9 : 1e11;
+  in->cluster->tiers[0].devices = in->cluster->devices_per_node = 2;
+  in->cluster->nodes = devices / 2;
+  in->base = plan_default(in->model, in->framework);
+  in->base.gpus = devices;
+}
+
 void instance_clear(Instance *in)
 {
   model_free(in->model);

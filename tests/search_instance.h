@@ -33,6 +33,9 @@ void instance_latent_init(Instance *in, GRand *rand);
 /* Fixes keys at random in place of those that were fixed, and opens parts of the space that are shut by default. */
 void instance_fix(Instance *in, GRand *rand);
 
+/* A small model on so many devices in nodes of 2; the links of tier `slow` carry 2 GB/s, all others 100. */
+void instance_odd_links(Instance *in, const char *framework, int devices, int slow);
+
 void instance_clear(Instance *in);
 
 /* Every legal plan of the space (Plan): plan_check accepts each. */

@@ -20,26 +20,12 @@ static void check_below(const Instance *in, const Plan *plan)
   ck_assert_double_le(bound_time_by_order(in->model, LAYOUT(plan), in->cluster, sums), m.iteration_s);
 }
 
-/* Devices in nodes of 2, of which the links inside or the network are slow. */
-static void odd_links(Instance *in, const char *framework, int devices, int slow)
-{
-  in->model = fixture_llama(6, 512, 8, 8, 128, 512);
-  in->cluster = fixture_cluster("dgx", devices);
-  in->framework = fixture_framework(framework);
-  for (int t = 0; t < in->cluster->n_tiers; t++)
-    in->cluster->tiers[t].bytes_per_s = in->cluster->tiers[t].port_bytes_per_s = t == slow ? 2e9 : 1e11;
-  in->cluster->tiers[0].devices = in->cluster->devices_per_node = 2;
-  in->cluster->nodes = devices / 2;
-  in->base = plan_default(in->model, in->framework);
-  in->base.gpus = devices;
-}
-
 /* Neighbouring stages of which some are in one node: a micro-batch's way there and back. */
 START_TEST(bounds_hold_on_odd_links)
 {
   Instance in;
 
-  odd_links(&in, "megatron-core", 8, _i);
+  instance_odd_links(&in, "megatron-core", 8, _i);
   in.base.pp = 8;
   in.base.global_batch = 1;
   in.base.split = (LayerSplit) { .stages = 8, .layers = { 0, 1, 1, 1, 1, 1, 1, 0 } };
@@ -54,7 +40,7 @@ START_TEST(bounds_count_what_split_passes_wait_for)
   static const char *const names[] = { "zb-v", "zb-h1", "v-half", "v-min" };
   Instance in;
 
-  odd_links(&in, "torchtitan", 4, 0);
+  instance_odd_links(&in, "torchtitan", 4, 0);
   in.base.schedule = schedule_find(names[_i]);
   in.base.tp = in.base.pp = 2;
   in.base.vpp = in.base.schedule->min_chunks;
@@ -77,7 +63,7 @@ START_TEST(split_orders_bound_closely)
   static const char *const names[] = { "zb-v", "zb-h1", "zb-h2", "v-half", "v-min" };
   Instance in;
 
-  odd_links(&in, "torchtitan", 8, _i % 2);
+  instance_odd_links(&in, "torchtitan", 8, _i % 2);
   for (gsize k = 0; k < G_N_ELEMENTS(names); k++) {
     Plan plan = in.base;
     plan.schedule = schedule_find(names[k]);
@@ -112,7 +98,7 @@ START_TEST(split_orders_bound_memory_closely)
   static const char *const names[] = { "zb-v", "zb-h1", "zb-h2", "v-half", "v-min" };
   Instance in;
 
-  odd_links(&in, "torchtitan", 4, 0);
+  instance_odd_links(&in, "torchtitan", 4, 0);
   in.base.schedule = schedule_find(names[_i]);
   in.base.pp = 4;
   in.base.vpp = in.base.schedule->min_chunks;
@@ -136,7 +122,7 @@ START_TEST(bounds_hold_for_whole_tensors)
 {
   Instance in;
 
-  odd_links(&in, "internevo-2023", 16, _i);
+  instance_odd_links(&in, "internevo-2023", 16, _i);
   in.base.tp = 4;
   in.base.pp = in.base.dp = 2;
   in.base.global_batch = 16;
@@ -160,7 +146,7 @@ START_TEST(bounds_hold_for_tables)
   Instance in;
   GError *error = NULL;
 
-  odd_links(&in, "megatron-core", 2, 0);
+  instance_odd_links(&in, "megatron-core", 2, 0);
   in.framework->table = schedule_table_parse("0F0,1F0,1B0,0B0\n2F0,3F0,3B0,2B0\n", "x.csv", &error);
   ck_assert_msg(in.framework->table != NULL, "%s", error ? error->message : "");
   in.base.pp = 2;
@@ -186,7 +172,7 @@ START_TEST(bounds_hold_for_a_shared_host)
 
   for (int i = 0; i < 300; i++) {
     Instance in = { 0 };
-    odd_links(&in, "megatron-core", 8, 2);
+    instance_odd_links(&in, "megatron-core", 8, 2);
     model_free(in.model);
     in.model = _i ? fixture_experts(8, 256, 4, 4, 64, 8192) : fixture_llama(8, 256, 4, 4, 64, 8192);
     in.cluster->host_memory_bytes = 1e12;
@@ -227,7 +213,7 @@ START_TEST(plans_without_tensor_overlap_may_win)
 {
   Instance in;
 
-  odd_links(&in, "megatron-core", 4, 0);
+  instance_odd_links(&in, "megatron-core", 4, 0);
   in.cluster->tiers[0].link.compute_slowdown = 20;
   in.cluster->tiers[0].bytes_per_s = in.cluster->tiers[0].port_bytes_per_s = _i ? 2e11 : 4e10;
   in.base.global_batch = 8;
@@ -338,7 +324,7 @@ static void draw_pipeline(Instance *in, GRand *rand, int experts)
 {
   int blocks = g_rand_int_range(rand, 6, 14);
 
-  odd_links(in, "megatron-core-2026", 16, 2);
+  instance_odd_links(in, "megatron-core-2026", 16, 2);
   model_free(in->model);
   in->model = experts ? fixture_experts(blocks, 256, 4, 4, 64, 512) : fixture_llama(blocks, 256, 4, 4, 64, 512);
   Plan *p = &in->base;
@@ -428,7 +414,7 @@ START_TEST(whole_blocks_exceed_a_room)
   Instance in = { 0 };
   int above = 0;
 
-  odd_links(&in, "megatron-core-2026", 16, 2);
+  instance_odd_links(&in, "megatron-core-2026", 16, 2);
   Plan *p = &in.base;
   p->pp = 4;
   p->dp = 4;
@@ -467,7 +453,7 @@ static void draw_swept(Instance *in, GRand *rand, int experts)
   static const char *const orders[] = { "zb-v", "zb-h1", "zb-h2", "v-half", "v-min", "1f1b", "gpipe", "interleaved" };
   const char *framework = frameworks[g_rand_int_range(rand, 0, G_N_ELEMENTS(frameworks))];
 
-  odd_links(in, framework, 16, g_rand_int_range(rand, 0, 3));
+  instance_odd_links(in, framework, 16, g_rand_int_range(rand, 0, 3));
   model_free(in->model);
   in->model = experts ? fixture_experts(8, 512, 8, 8, 512, 512) : fixture_llama(8, 512, 8, 8, 512, 512);
   Plan *p = &in->base;
@@ -537,75 +523,9 @@ START_TEST(bounds_hold_for_drawn_orders)
 END_TEST
 
 /* Of a walk in brief: parts, and in each the least peak of any plan. */
-typedef struct {
-  const Instance *in;
-  GArray *parts;
-  double least;
-} LeastPeak;
-
-static void keep_outer(gpointer data, const SpacePart *part)
-{
-  if (part->pass < 0)
-    g_array_append_val(((LeastPeak *)data)->parts, *part);
-}
-
-static gboolean keep_least(gpointer data, const SpaceLeaf *leaf)
-{
-  LeastPeak *l = data;
-  Metrics m;
-
-  instance_simulate(l->in, leaf->plan, NULL, &m);
-  l->least = MIN(l->least, m.peak_memory_bytes);
-  return FALSE;
-}
-
-static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
-{
-  (void)data, (void)plan, (void)rule, (void)plans;
-}
-
-/* Of many blocks with long sequences, which need more for what they keep than for states: no plan needs less than its part
- * is said to, and of some most is counted. */
-START_TEST(parts_count_inputs_of_blocks)
-{
-  static const char *const names[] = { "megatron-core-2026", "megatron-core", "deepspeed", "torchtitan" };
-  g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(SpacePart));
-  double closest = 0;
-  Instance in = { 0 };
-
-  odd_links(&in, names[_i], 4, 2);
-  model_free(in.model);
-  in.model = fixture_llama(48, 256, 4, 4, 16384, 512);
-  in.base = plan_default(in.model, in.framework);
-  in.base.gpus = 4;
-  in.base.global_batch = 8;
-  in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .brief = TRUE };
-  in.options.fixed.value[KEY_OVERLAP] = 0;
-  in.options.fixed.value[KEY_CP] = 1;
-  g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
-  LeastPeak l = { &in, parts };
-  const SpaceVisitor bound = { keep_least, TRUE, pass_over, &l, NULL, keep_outer, NULL, INFINITY };
-  const SpaceVisitor visit = { keep_least, TRUE, pass_over, &l };
-  g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &bound);
-  space_walk_all(walk);
-  for (guint i = 0; i < parts->len; i++) {
-    const SpacePart *part = &g_array_index(parts, SpacePart, i);
-    const Plan plan = space_part_plan(walk, part);
-    SearchOptions own = in.options;
-    const int fixed[] = { KEY_TP, plan.tp, KEY_PP, plan.pp, KEY_DP, plan.dp, KEY_MICRO_BATCH, part->micro_batch };
-    for (gsize k = 0; k < G_N_ELEMENTS(fixed); k += 2)
-      own.fixed.value[fixed[k]] = fixed[k + 1];
-    l.least = INFINITY;
-    space_walk(in.model, in.cluster, &own, prices, &visit);
-    ck_assert_double_le(part->memory_bytes, l.least);
-    closest = MAX(closest, isinf(l.least) ? 0 : part->memory_bytes / l.least);
-  }
-  ck_assert_uint_gt(parts->len, 5);
-  ck_assert_double_gt(closest, 0.85);
-  instance_clear(&in);
-}
-END_TEST
-
-TEST_LOOPS("search bounds", { bounds_hold_for_drawn_orders, 2 }, { parts_count_inputs_of_blocks, 4 }, { whole_blocks_exceed_a_room, 1 }, { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 }, { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
-           { bounds_count_what_split_passes_wait_for, 4 },
-           { split_orders_bound_closely, 8 }, { split_orders_bound_memory_closely, 5 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })
+TEST_LOOPS("search bounds", { bounds_hold_for_drawn_orders, 2 }, { whole_blocks_exceed_a_room, 1 },
+           { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 },
+           { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
+           { bounds_count_what_split_passes_wait_for, 4 }, { split_orders_bound_closely, 8 },
+           { split_orders_bound_memory_closely, 5 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 },
+           { bounds_hold_for_a_shared_host, 2 })

@@ -225,6 +225,7 @@ START_TEST(layers_stay_beside_an_exchange)
 }
 END_TEST
 
-TEST_LOOPS("search excluded", { layers_stay_beside_an_exchange, 1 }, { passes_are_excluded_with_states, 6, TRUE }, { passes_are_asked_for_with_states, 1 },
+TEST_LOOPS("search excluded", { layers_stay_beside_an_exchange, 1 },
+           { passes_are_excluded_with_states, 6, TRUE }, { passes_are_asked_for_with_states, 1 },
            { files_say_what_goes_with_states, 1 }, { files_change_what_they_start_from, 1 },
            { fsdp_overlaps_no_exchange_before, 1 })

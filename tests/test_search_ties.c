@@ -27,7 +27,8 @@ static double standing(const Instance *in, const Plan *plan, const Metrics *m)
   const Layout layout = layout_of(plan);
   const Accuracy *known = in->options.accuracy;
 
-  return (known ? 1e6 * accuracy_beyond(known, in->model, &layout, in->cluster) : 0) + 1000.0 * plan_mechanisms(plan) + MAX(0, ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP));
+  return (known ? 1e6 * accuracy_beyond(known, in->model, &layout, in->cluster) : 0) + 1000.0 * plan_mechanisms(plan) +
+         MAX(0, ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP));
 }
 
 /* Memory that one of the plans just misses. */
@@ -270,7 +271,7 @@ START_TEST(what_was_measured_comes_first)
 }
 END_TEST
 
-TEST_LOOPS("search ties", { what_was_measured_comes_first, 1 }, { the_most_robust_is_found, 4, TRUE }, { whole_frameworks_agree, 4, TRUE },
-           { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
+TEST_LOOPS("search ties", { what_was_measured_comes_first, 1 }, { the_most_robust_is_found, 4, TRUE },
+           { whole_frameworks_agree, 4, TRUE }, { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { plain_dispatchers_tie, 4, TRUE },
            { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE })

@@ -184,7 +184,8 @@ double op_bucket_bytes(const StateLayout *s, double params)
     return params * s->reduce_bytes + ddp;
   double held = f->bucket_copies + (op_reduce_cast_bytes(s) > 0);
   held += s->works_by_bucket ? 2 : 0; /* momentum as it is gathered, and by matrices */
-  return (held * (f->collectives_queued ? params : MIN(params, op_bucket_params(s))) + (copies ? params : 0)) * s->reduce_bytes + ddp;
+  held *= f->collectives_queued ? params : MIN(params, op_bucket_params(s));
+  return (held + (copies ? params : 0)) * s->reduce_bytes + ddp;
 }
 
 double op_frozen_bytes(const StateLayout *s, Frozen frozen)

@@ -1,8 +1,8 @@
 /* What layers keep for their backwards at least, before any of them is priced. */
 #include "search/space_walk.h"
 
-/* Whether a rank holds inputs of its blocks while the first of its backwards runs: not where they leave the device or are
- * dropped. */
+/* Whether a rank holds inputs of its blocks while the first of its backwards runs: not where they leave the device or
+ * are dropped. */
 static gboolean holds_inputs(const Walk *w, const Plan *plan)
 {
   gboolean holds = w->cluster->n_types == 0 && w->model->encoder_blocks == 0 && !offload_keeps(&plan->offload) &&
@@ -27,17 +27,17 @@ static int kept_blocks(const Model *model)
   return blocks;
 }
 
-/* The part of a block's input that each rank keeps where tensor-parallel ranks divide it. */
-static double input_bytes(const Walk *w, const Plan *plan)
+double space_input_bytes(const Walk *w, const Plan *plan, gboolean divided)
 {
   PassLayout passes;
 
   pass_layout_init(&passes, plan);
-  passes.sequence_parallel = plan->tp > 1;
+  passes.sequence_parallel = divided && plan->tp > 1;
   return op_boundary_bytes_at(w->model, &passes, w->model->n_layers - 1);
 }
 
-/* Whether each block keeps as much under each choice of passes, whatever that makes again. */
+/* Whether each block keeps as much under each choice of passes, whatever that makes again: also under those that this
+ * plan may not have, as others of the same tp ask. */
 static gboolean each_keeps(const Walk *w, Plan plan)
 {
   gboolean keeps = w->n_states > 0;
@@ -45,11 +45,9 @@ static gboolean each_keeps(const Walk *w, Plan plan)
   for (int i = 0; i < w->n_passes && keeps; i++) {
     PassLayout passes;
     space_choose(&plan, &w->passes[i], &w->states[0]);
-    if (space_check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
-      continue;
     pass_layout_init(&passes, &plan);
     passes.recompute.cut = (StageCut) { 0 };
-    keeps = price_cache_keeps(w->prices, &passes, input_bytes(w, &plan) * (1 - 1e-9));
+    keeps = price_cache_keeps(w->prices, &passes, space_input_bytes(w, &plan, TRUE) * (1 - 1e-9));
   }
   return keeps;
 }
@@ -72,5 +70,5 @@ double space_kept_bytes(Walk *w, const Plan *plan)
 
   if (others <= 0 || !holds_inputs(w, plan) || !inputs_are_kept(w, plan))
     return 0;
-  return input_bytes(w, plan) * others / plan->pp * (1 + plan->framework->fragmentation) * (1 - 1e-9);
+  return space_input_bytes(w, plan, TRUE) * others / plan->pp * (1 + plan->framework->fragmentation) * (1 - 1e-9);
 }

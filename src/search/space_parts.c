@@ -299,16 +299,6 @@ static gboolean dispatched_otherwise(const Walk *w, const Plan *plan)
   return !w->options->brief && plan_experts_apart(plan) && plan->framework->dispatch != (1u << DISPATCH_COUNT) - 1;
 }
 
-/* Most that a layer keeps of its backward's needs where it makes all else again: that much may be on the host. */
-static double input_bytes(const Walk *w, const Plan *plan)
-{
-  PassLayout passes;
-
-  pass_layout_init(&passes, plan);
-  passes.sequence_parallel = FALSE;
-  return op_boundary_bytes_at(w->model, &passes, w->model->n_layers - 1);
-}
-
 /* Of all plans of a micro-batch: nothing made again, and nothing but passes. Beside states the average rank needs what
  * the backward of a layer does; of several one may hold the embedding alone. */
 static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
@@ -328,7 +318,7 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
   part->bound_s = (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
   double device = w->cluster->device.memory_bytes / (1 - w->cluster->memory_margin);
   part->memory_bytes = works_elsewhere(w) ? 0 : working * ranks * lost * (1 - 1e-9);
-  if (part->memory_bytes - input_bytes(w, plan) * lost > device && !dispatched_otherwise(w, plan))
+  if (part->memory_bytes - space_input_bytes(w, plan, FALSE) * lost > device && !dispatched_otherwise(w, plan))
     w->bound.working_bytes = part->memory_bytes;
 }
 

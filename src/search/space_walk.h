@@ -124,4 +124,8 @@ void space_meet_choice(Walk *walk, const PassStates *states);
  * be elsewhere. Behind the choices and schedules of the plan's degrees. */
 double space_kept_bytes(Walk *walk, const Plan *plan);
 
+/* Bytes of a block's input that each rank keeps, of all but the encoder's blocks: the part that it has where `divided`,
+ * as the tensor-parallel ranks may divide it, else the whole. The first is the least, the second the most. */
+double space_input_bytes(const Walk *walk, const Plan *plan, gboolean divided);
+
 #endif

@@ -26,7 +26,8 @@ static Standing standing_of(const Search *s, const Plan *plan, double memory_byt
     const Layout layout = layout_of(plan);
     beyond = accuracy_beyond(accuracy, s->model, &layout, s->cluster);
   }
-  return (Standing) { beyond, plan_mechanisms(plan), MAX(0, (int)ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP)), step_s };
+  int steps = MAX(0, (int)ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP));
+  return (Standing) { beyond, plan_mechanisms(plan), steps, step_s };
 }
 
 static Standing standing_of_found(const Search *s, const Found *found)

@@ -1,0 +1,91 @@
+#include "main.h"
+#include "search/space.h"
+#include "search_instance.h"
+
+#include <math.h>
+
+/* What parts of the space say of all their plans, before any of these is priced. */
+
+typedef struct {
+  const Instance *in;
+  GArray *parts;
+  double least;
+} LeastPeak;
+
+static void keep_outer(gpointer data, const SpacePart *part)
+{
+  if (part->pass < 0)
+    g_array_append_val(((LeastPeak *)data)->parts, *part);
+}
+
+static gboolean keep_least(gpointer data, const SpaceLeaf *leaf)
+{
+  LeastPeak *l = data;
+  Metrics m;
+
+  instance_simulate(l->in, leaf->plan, NULL, &m);
+  l->least = MIN(l->least, m.peak_memory_bytes);
+  return FALSE;
+}
+
+static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)data, (void)plan, (void)rule, (void)plans;
+}
+
+/* Long sequences on four devices in nodes of two, so that blocks need more for what they keep than for states. */
+static void long_sequences(Instance *in, const char *framework, int blocks)
+{
+  *in = (Instance) { 0 };
+  instance_odd_links(in, framework, 4, 2);
+  model_free(in->model);
+  in->model = fixture_llama(blocks, 256, 4, 4, 16384, 512);
+  in->base = plan_default(in->model, in->framework);
+  in->base.gpus = 4;
+  in->base.global_batch = 8;
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .brief = TRUE };
+  in->options.fixed.value[KEY_OVERLAP] = 0;
+  in->options.fixed.value[KEY_CP] = 1;
+}
+
+/* No plan needs less than its part is said to. Returns how much of the least peak parts are said to need, at most. */
+static double closest_part(Instance *in)
+{
+  g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+  LeastPeak l = { in, parts, INFINITY };
+  const SpaceVisitor bound = { keep_least, TRUE, pass_over, &l, NULL, keep_outer, NULL, INFINITY };
+  const SpaceVisitor visit = { keep_least, TRUE, pass_over, &l };
+  g_autoptr(SpaceWalk) walk = space_walk_new(in->model, in->cluster, &in->options, prices, &bound);
+  double closest = 0;
+
+  space_walk_all(walk);
+  for (guint i = 0; i < parts->len; i++) {
+    const SpacePart *part = &g_array_index(parts, SpacePart, i);
+    const Plan plan = space_part_plan(walk, part);
+    SearchOptions own = in->options;
+    const int fixed[] = { KEY_TP, plan.tp, KEY_PP, plan.pp, KEY_DP, plan.dp, KEY_MICRO_BATCH, part->micro_batch };
+    for (gsize k = 0; k < G_N_ELEMENTS(fixed); k += 2)
+      own.fixed.value[fixed[k]] = fixed[k + 1];
+    l.least = INFINITY;
+    space_walk(in->model, in->cluster, &own, prices, &visit);
+    ck_assert_double_le(part->memory_bytes, l.least);
+    closest = MAX(closest, isinf(l.least) ? 0 : part->memory_bytes / l.least);
+  }
+  ck_assert_uint_gt(parts->len, 5);
+  return closest;
+}
+
+/* Of many blocks most is counted. */
+START_TEST(parts_count_inputs_of_blocks)
+{
+  static const char *const names[] = { "megatron-core-2026", "megatron-core", "deepspeed", "torchtitan" };
+  Instance in;
+
+  long_sequences(&in, names[_i], 48);
+  ck_assert_double_gt(closest_part(&in), 0.85);
+  instance_clear(&in);
+}
+END_TEST
+
+TEST_LOOPS("search parts", { parts_count_inputs_of_blocks, 4 })
