@@ -77,5 +77,34 @@ START_TEST(separate_softmax_has_two)
 }
 END_TEST
 
-TEST_LOOPS("scores", { behind_the_core_nothing_is_left, 2 }, { short_sequences_have_small_scores },
-           { separate_softmax_has_two })
+/* A pass of input gradients alone takes what lies behind the core, too: it gives none of that back. */
+START_TEST(split_passes_take_more)
+{
+  double taken[2] = { 0, 0 };
+  Planned p;
+
+  setup(&p, "torchtitan", 4096);
+  LayerWork work = work_of(&p);
+  ck_assert_double_gt(work.split_bytes, 0);
+  for (int split = 0; split < 2; split++) {
+    p.plan.schedule = schedule_find(split ? "zb-h1" : "1f1b");
+    p.plan.pp = 2;
+    p.plan.gpus = 8;
+    p.plan.dp = 4;
+    p.plan.global_batch = 16;
+    planned_build(&p);
+    for (guint i = 0; i < p.program->segments->len; i++) {
+      const Segment *s = &g_array_index(p.program->segments, Segment, i);
+      if (s->kind == TASK_PASS && s->pass == (split ? PASS_INPUT : PASS_BACKWARD) && s->first_layer == 0)
+        taken[split] = s->alloc_bytes;
+    }
+  }
+  ck_assert_double_gt(taken[0], 0);
+  ck_assert_double_eq_tol(taken[1] - taken[0], work.split_bytes, 0.5);
+  layer_work_clear(&work);
+  planned_clear(&p);
+}
+END_TEST
+
+TEST_LOOPS("scores", { split_passes_take_more }, { behind_the_core_nothing_is_left, 2 },
+           { short_sequences_have_small_scores }, { separate_softmax_has_two })

@@ -88,4 +88,21 @@ START_TEST(parts_count_inputs_of_blocks)
 }
 END_TEST
 
-TEST_LOOPS("search parts", { parts_count_inputs_of_blocks, 4 })
+/* Fewer tokens a rank are searched where they are asked for or fixed. */
+START_TEST(context_is_opened)
+{
+  SearchOptions o = { .fixed = fixed_none() };
+  int few = CONTEXT_TOKENS_MIN / 2;
+
+  ck_assert(space_has_context(&o, 2 * CONTEXT_TOKENS_MIN, 2) && space_has_context(&o, few, 1));
+  ck_assert(!space_has_context(&o, 2 * few, 2));
+  o.space = SPACE_CONTEXT;
+  ck_assert(space_has_context(&o, 2 * few, 2));
+  o.space = ~0u & ~SPACE_CONTEXT;
+  ck_assert(!space_has_context(&o, 2 * few, 2));
+  o.fixed.value[KEY_CP] = 2;
+  ck_assert(space_has_context(&o, 2 * few, 2));
+}
+END_TEST
+
+TEST_LOOPS("search parts", { context_is_opened, 1 }, { parts_count_inputs_of_blocks, 4 })
