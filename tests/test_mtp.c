@@ -31,6 +31,28 @@ START_TEST(modules_count)
 }
 END_TEST
 
+static double transient_of(const Planned *f, int layer)
+{
+  LayerWork work;
+
+  layer_work_init(&work, f->model, model_layer(f->model, layer), PASSES(&f->plan), f->cluster);
+  double bytes = work.transient_bytes;
+  layer_work_clear(&work);
+  return bytes;
+}
+
+/* Beside gradients inside a module stands that of its residual stream, as in a block. */
+START_TEST(modules_have_a_stream)
+{
+  Planned f;
+
+  setup(&f, "deepseek-v3-mtp", 8);
+  ck_assert_int_eq(model_layer(f.model, 62)->kind, LAYER_MTP);
+  ck_assert_double_eq(transient_of(&f, 62), transient_of(&f, 61));
+  planned_clear(&f);
+}
+END_TEST
+
 /* Weights on one device are the parameters, with shared ones once; the work its FLOPs. */
 START_TEST(modules_work)
 {
@@ -156,6 +178,5 @@ START_TEST(latents_are_gathered)
 }
 END_TEST
 
-TEST_MAIN("mtp", modules_count, modules_work, modules_are_on_the_last_stage, modules_are_no_blocks,
-          modules_have_rules, latent_attention_keeps,
-          latents_are_gathered)
+TEST_MAIN("mtp", modules_have_a_stream, modules_count, modules_work, modules_are_on_the_last_stage,
+          modules_are_no_blocks, modules_have_rules, latent_attention_keeps, latents_are_gathered)
