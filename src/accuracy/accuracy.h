@@ -9,8 +9,8 @@
  *       x 3 (the software's version was not known or measured) x 1.2 (beyond the other publishers' runs),
  * where e is the share of the step in which the critical stage does not compute: waiting and communication, whose rates
  * depend on more than one device. The interval is predicted x exp(low s) to predicted x exp(high s), with low and high
- * the quantiles of r / s over the runs, each publisher counting alike. The shape was chosen on the whole table; low and
- * high are what is found anew with each publisher left out.
+ * the quantiles of r / s over the runs, each publisher counting as the root of its runs. The shape was chosen on the whole
+ * table; low and high are what is found anew with each publisher left out.
  *
  * Memory. A plan that needs P of a card of C fits with the share of runs whose measured peak was at most C / P of the
  * predicted one: that of what the allocator reserved, where a run has both. Runs of the same engine's software count by

@@ -65,7 +65,8 @@ static void rows_clear(Rows *rows)
   g_free(rows->publisher);
 }
 
-/* Of all rows but a publisher's; G_MAXUINT = of all. */
+/* Of all rows but a publisher's; G_MAXUINT = of all. A publisher counts as the root of its rows, which are neither one
+ * run nor as many independent ones. */
 static AccuracyTails tails_without(const Rows *rows, guint publisher, double level)
 {
   g_autofree double *values = g_new(double, rows->n), *weights = g_new(double, rows->n);
@@ -75,7 +76,7 @@ static AccuracyTails tails_without(const Rows *rows, guint publisher, double lev
     if (rows->publisher[i] == publisher)
       continue;
     values[n] = rows->residual[i] / rows->scale[i];
-    weights[n++] = rows->weight[i];
+    weights[n++] = sqrt(rows->weight[i]);
   }
   return (AccuracyTails) { residuals_quantile(values, weights, n, (1 - level) / 2),
                            residuals_quantile(values, weights, n, (1 + level) / 2) };
