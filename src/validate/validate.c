@@ -16,10 +16,8 @@
 
 #define MOST 1e9 /* of measured seconds and GiB */
 
-static void case_result_free(gpointer data)
+static void case_result_clear(CaseResult *r)
 {
-  CaseResult *r = data;
-
   g_free(r->id);
   g_free(r->sweep);
   g_free(r->file);
@@ -29,7 +27,12 @@ static void case_result_free(gpointer data)
   g_free(r->software);
   g_free(r->simulated);
   g_free(r->publisher);
-  g_free(r);
+}
+
+static void case_result_free(gpointer data)
+{
+  case_result_clear(data);
+  g_free(data);
 }
 
 Validation *validation_new(int ablation)
@@ -178,8 +181,7 @@ static gboolean try_choice(const Validation *v, const Csv *csv, int row, OpenCho
     r->flops_per_gpu = trial.flops_per_gpu;
     r->kind = trial.kind;
   }
-  g_free(trial.skipped);
-  g_free(trial.defaulted);
+  case_result_clear(&trial);
   return ok;
 }
 
