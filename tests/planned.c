@@ -47,6 +47,16 @@ void planned_accept(const Planned *p)
     g_error("%s", error->message);
 }
 
+double planned_transient(const Planned *p, int layer)
+{
+  LayerWork work;
+
+  layer_work_init(&work, p->model, model_layer(p->model, layer), PASSES(&p->plan), p->cluster);
+  double bytes = work.transient_bytes;
+  layer_work_clear(&work);
+  return bytes;
+}
+
 void planned_refuse(const Planned *p, PlanRule rule, const char *message)
 {
   GError *error = NULL;

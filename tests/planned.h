@@ -41,6 +41,9 @@ void planned_accept(const Planned *p);
 /* The plan breaks this rule first; `message` says so, as bad input. */
 void planned_refuse(const Planned *p, PlanRule rule, const char *message);
 
+/* What passes of a layer need beside what they keep. */
+double planned_transient(const Planned *p, int layer);
+
 /* Prices and program of a legal plan, in place of earlier ones; the program is sound. */
 void planned_build(Planned *p);
 void planned_build_with(Planned *p, PriceTable *prices); /* takes them */

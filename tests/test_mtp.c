@@ -31,16 +31,6 @@ START_TEST(modules_count)
 }
 END_TEST
 
-static double transient_of(const Planned *f, int layer)
-{
-  LayerWork work;
-
-  layer_work_init(&work, f->model, model_layer(f->model, layer), PASSES(&f->plan), f->cluster);
-  double bytes = work.transient_bytes;
-  layer_work_clear(&work);
-  return bytes;
-}
-
 /* Beside gradients inside a module stands that of its residual stream, as in a block. */
 START_TEST(modules_have_a_stream)
 {
@@ -48,7 +38,7 @@ START_TEST(modules_have_a_stream)
 
   setup(&f, "deepseek-v3-mtp", 8);
   ck_assert_int_eq(model_layer(f.model, 62)->kind, LAYER_MTP);
-  ck_assert_double_eq(transient_of(&f, 62), transient_of(&f, 61));
+  ck_assert_double_eq(planned_transient(&f, 62), planned_transient(&f, 61));
   planned_clear(&f);
 }
 END_TEST

@@ -64,16 +64,6 @@ START_TEST(parts_apart)
 }
 END_TEST
 
-static double transient_of(const Planned *f, int layer)
-{
-  LayerWork work;
-
-  layer_work_init(&work, f->model, model_layer(f->model, layer), PASSES(&f->plan), f->cluster);
-  double bytes = work.transient_bytes;
-  layer_work_clear(&work);
-  return bytes;
-}
-
 /* Two stacks in turn, of whose cycles some go forward alone: of low ones in each high one all but the last, and in the
  * last high one all but two. */
 START_TEST(cycles)
@@ -93,7 +83,7 @@ START_TEST(cycles)
     ck_assert_int_eq(block(f.model, i)->params, i == 0 || i == 3 ? matrices : 0);
     ck_assert_double_eq(sums.params, i == 0 || i == 3 ? matrices : 0);
     ck_assert(detached[i] ? sums.saved_bytes == 0 : sums.saved_bytes > 0);
-    transient[i] = transient_of(&f, 1 + i);
+    transient[i] = planned_transient(&f, 1 + i);
     ck_assert_double_eq(transient[i], transient[i % 4] + (detached[i] ? 0 : detached[i % 4] ? 2.0 * 128 * 64 : 0));
   }
   ck_assert_double_eq_tol(model_flops(all, 128) - model_flops(f.model, 128), 3 * 2 * (2.0 * 128 * matrices + scores),

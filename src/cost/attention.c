@@ -117,21 +117,18 @@ static double sustained(const Device *device)
 
 double attention_s(const Device *device, const AttentionWork *asked)
 {
-  AttentionWork whole = *asked;
-  const AttentionWork *work = asked;
+  AttentionWork work = *asked;
 
-  if (asked->backward && asked->whole_len > 0 && is_narrow(device, asked)) {
-    whole.kv_len = asked->whole_len;
-    whole.whole_len = 0;
-    whole.causal = TRUE;
-    work = &whole;
+  if (work.backward && work.whole_len > 0 && is_narrow(device, &work)) {
+    work.kv_len = work.whole_len;
+    work.causal = TRUE;
   }
-  double flops = attention_flops(work);
+  double flops = attention_flops(&work);
   if (!(flops > 0))
     return 0;
-  double rate = attention_peak_flops_per_s(device, work) * sustained(device) *
-                utilization(&device->kernels, work, is_narrow(device, work));
-  if (work->dropout)
-    rate *= work->backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;
-  return device->kernels.attention_launch_s + flops / rate * tail(device, work);
+  double rate = attention_peak_flops_per_s(device, &work) * sustained(device) *
+                utilization(&device->kernels, &work, is_narrow(device, &work));
+  if (work.dropout)
+    rate *= work.backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;
+  return device->kernels.attention_launch_s + flops / rate * tail(device, &work);
 }
