@@ -33,7 +33,7 @@ static const char *const accumulation_names[] = { "none", "separate", "fused", N
 
 typedef struct {
   Framework framework;
-  int engine, attention, without_flash, accumulation, placeholders, step, splits, fp8, experts, capacity;
+  int engine;
   char *like;
   GChecksum *digest;
 } Parsed;
@@ -48,12 +48,12 @@ static const JsonField fields[] = {
   { "schedules", JSON_ANY },
   { "context_parallel", JSON_ANY },
   { "multi_token_prediction", JSON_BOOL, FIELD(mtp) },
-  { "expert_parallel", JSON_ENUM, G_STRUCT_OFFSET(Parsed, experts), .names = placement_names },
+  { "expert_parallel", JSON_ENUM, FIELD(experts), .names = placement_names },
   { "moe_token_dispatcher", JSON_ANY },
   { "moe_flex_node", JSON_INT, FIELD(flex_node), FALSE, 0, 8 },
-  { "moe_expert_capacity", JSON_ENUM, G_STRUCT_OFFSET(Parsed, capacity), .names = capacity_names },
+  { "moe_expert_capacity", JSON_ENUM, FIELD(capacity), .names = capacity_names },
   { "moe_shared_expert_overlap", JSON_BOOL, FIELD(shared_overlap) },
-  { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
+  { "fp8_recipe", JSON_ENUM, FIELD(fp8), .names = fp8_recipe_names },
   { "fp8_recipes", JSON_ANY },
   { "fp8_param_gather", JSON_ANY },
   { "fp8_param_gather_default", JSON_ANY },
@@ -71,7 +71,7 @@ static const JsonField fields[] = {
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "encoder_one_stage", JSON_BOOL, FIELD(encoder_one_stage) },
-  { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
+  { "layer_splits", JSON_ENUM, FIELD(splits), .names = split_kind_names },
   { "excludes", JSON_ANY },
   { "excludes_changes", JSON_ANY },
   { "fp8_library", JSON_ENUM, FIELD(fp8_library), .names = fp8_library_names },
@@ -140,10 +140,10 @@ static const JsonField fields[] = {
   { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
   { "overlap_offload", JSON_BOOL, FIELD(overlap_offload) },
-  { "attention", JSON_ENUM, G_STRUCT_OFFSET(Parsed, attention), .names = attention_kernel_names },
-  { "attention_without_flash", JSON_ENUM, G_STRUCT_OFFSET(Parsed, without_flash), .names = without_flash_names },
-  { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },
-  { "gradient_placeholders", JSON_ENUM, G_STRUCT_OFFSET(Parsed, placeholders), .names = placeholder_names },
+  { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
+  { "attention_without_flash", JSON_ENUM, FIELD(attention_without_flash), .names = without_flash_names },
+  { "accumulation", JSON_ENUM, FIELD(accumulation), .names = accumulation_names },
+  { "gradient_placeholders", JSON_ENUM, FIELD(placeholders), .names = placeholder_names },
   { "gradient_bytes", JSON_INT, FIELD(gradient_bytes), FALSE, 1, 8 },
   { "reduce_bytes", JSON_INT, FIELD(reduce_bytes), FALSE, 1, 8 },
   { "bf16_gradient_bytes", JSON_INT, FIELD(bf16_gradient_bytes), FALSE, 0, 8 },
@@ -152,7 +152,7 @@ static const JsonField fields[] = {
   { "shards_main_params", JSON_BOOL, FIELD(shards_main_params) },
   { "root_group", JSON_BOOL, FIELD(root_group) },
   { "bf16_reduced_copy", JSON_BOOL, FIELD(bf16_reduced_copy) },
-  { "step_gradients", JSON_ENUM, G_STRUCT_OFFSET(Parsed, step), .names = step_gradient_names },
+  { "step_gradients", JSON_ENUM, FIELD(step_gradients), .names = step_gradient_names },
   { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
   { "step_bytes", JSON_REAL, FIELD(step_bytes), FALSE, 0, 100 },
   { "updated_lists", JSON_BOOL, FIELD(updated_lists) },
@@ -491,16 +491,7 @@ Framework *framework_load(const char *name, GError **error)
     parsed.framework.name = g_strdup(name);
   }
   json_digest_text(digest, parsed.framework.digest);
-  parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
-  parsed.framework.attention = parsed.attention;
-  parsed.framework.attention_without_flash = parsed.without_flash;
-  parsed.framework.accumulation = parsed.accumulation;
-  parsed.framework.placeholders = parsed.placeholders;
-  parsed.framework.step_gradients = parsed.step;
-  parsed.framework.splits = parsed.splits;
-  parsed.framework.fp8 = parsed.fp8;
-  parsed.framework.experts = parsed.experts;
-  parsed.framework.capacity = parsed.capacity;
+  parsed.framework.engine = engine_names[parsed.engine];
   if (parsed.framework.narrow_product_operations == 0)
     parsed.framework.narrow_product_operations = NARROW_OVER_WIDE * parsed.framework.product_operations;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
@@ -527,7 +518,6 @@ void framework_free(Framework *framework)
   if (!framework)
     return;
   g_free(framework->name);
-  g_free(framework->engine);
   g_clear_pointer(&framework->excludes, g_array_unref);
   schedule_table_free(framework->table);
   g_free(framework);

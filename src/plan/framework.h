@@ -76,7 +76,7 @@ typedef enum { SPARSE_SEPARATE, SPARSE_FUSED } SparseKernels;
 
 typedef struct {
   char *name;
-  char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", "maxtext",
+  const char *engine;         /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", "maxtext",
                                  "jax" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */

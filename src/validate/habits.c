@@ -6,7 +6,6 @@
 #define LIKE_MAX 8 /* files that are like each other */
 
 typedef struct {
-  int recompute, memory, graph;
   char *modules, *shard_group, *chunks, *exchange, *stage;
   Habits habits;
 } Parsed;
@@ -14,8 +13,8 @@ typedef struct {
 #define FIELD(name) G_STRUCT_OFFSET(Parsed, habits.name)
 
 static const JsonField fields[] = {
-  { "recompute", JSON_ENUM, G_STRUCT_OFFSET(Parsed, recompute), .names = recompute_names },
-  { "cuda_graph", JSON_ENUM, G_STRUCT_OFFSET(Parsed, graph), .names = cuda_graph_names },
+  { "recompute", JSON_ENUM, FIELD(recompute), .names = recompute_names },
+  { "cuda_graph", JSON_ENUM, FIELD(graph), .names = cuda_graph_names },
   { "micro_batch_size", JSON_INT, FIELD(micro_batch), FALSE, 0, 4096 },
   { "vocab", JSON_INT, FIELD(vocab), FALSE, 1, 1e7 },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
@@ -25,7 +24,7 @@ static const JsonField fields[] = {
   { "sums_once", JSON_BOOL, FIELD(sums_once) },
   { "bf16_states", JSON_BOOL, FIELD(bf16_states) },
   { "dropout", JSON_BOOL, FIELD(dropout) },
-  { "memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
+  { "memory_kind", JSON_ENUM, FIELD(memory), .names = memory_count_names },
   { "memory_stage", JSON_STRING, G_STRUCT_OFFSET(Parsed, stage) },
   { "recompute_modules", JSON_STRING, G_STRUCT_OFFSET(Parsed, modules) },
   { "virtual_pipeline_model_parallel_size", JSON_STRING, G_STRUCT_OFFSET(Parsed, chunks) },
@@ -117,9 +116,6 @@ gboolean habits_read(const char *framework, Habits *out, GError **error)
   g_free(parsed.exchange);
   g_free(parsed.stage);
   *out = parsed.habits;
-  out->recompute = parsed.recompute;
-  out->memory = parsed.memory;
-  out->graph = parsed.graph;
   return ok;
 }
 
