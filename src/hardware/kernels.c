@@ -98,17 +98,12 @@ static void borrow(Kernels *kernels, DType to, DType from, gboolean as_default)
 
 /* ---- attention ---- */
 
-typedef struct {
-  AttentionCurve curve;
-  int pass;
-} CurveText;
-
 static const JsonField curve_fields[] = {
-  {"kernel", JSON_ENUM, G_STRUCT_OFFSET(CurveText, curve.kernel), TRUE, .names = attention_kernel_names},
-  {"pass", JSON_ENUM, G_STRUCT_OFFSET(CurveText, pass), TRUE, .names = pass_names},
-  {"causal", JSON_BOOL, G_STRUCT_OFFSET(CurveText, curve.causal), TRUE},
-  {"narrow", JSON_BOOL, G_STRUCT_OFFSET(CurveText, curve.narrow)},
-  {"head_dim", JSON_INT, G_STRUCT_OFFSET(CurveText, curve.head_dim), TRUE, 1, 65536},
+  {"kernel", JSON_ENUM, G_STRUCT_OFFSET(AttentionCurve, kernel), TRUE, .names = attention_kernel_names},
+  {"pass", JSON_ENUM, G_STRUCT_OFFSET(AttentionCurve, backward), TRUE, .names = pass_names},
+  {"causal", JSON_BOOL, G_STRUCT_OFFSET(AttentionCurve, causal), TRUE},
+  {"narrow", JSON_BOOL, G_STRUCT_OFFSET(AttentionCurve, narrow)},
+  {"head_dim", JSON_INT, G_STRUCT_OFFSET(AttentionCurve, head_dim), TRUE, 1, 65536},
   {"seq", JSON_ANY, 0, TRUE},
   {"utilization", JSON_ANY, 0, TRUE},
 };
@@ -144,14 +139,12 @@ static gboolean same_curve(const AttentionCurve *a, const AttentionCurve *b)
 
 static gboolean read_curve(const PartSource *source, AttentionCurve *out, GError **error)
 {
-  CurveText text = {.curve.provenance = PROVENANCE_MEASURED};
-  if (!part_fields(source, curve_fields, G_N_ELEMENTS(curve_fields), &text, &text.curve.provenance, error))
+  *out = (AttentionCurve){.provenance = PROVENANCE_MEASURED};
+  if (!part_fields(source, curve_fields, G_N_ELEMENTS(curve_fields), out, &out->provenance, error))
     return FALSE;
-  if (text.curve.kernel == ATTENTION_UNFUSED)
+  if (out->kernel == ATTENTION_UNFUSED)
     return json_error(source->doc, json_get(source->object, "kernel"), error,
                       "a fused kernel: unfused attention is matmuls and softmax");
-  text.curve.backward = text.pass == 1;
-  *out = text.curve;
   return read_points(source, out, error);
 }
 
@@ -310,36 +303,36 @@ static gboolean read_dispatch(const PartSource *source, Kernels *kernels, GError
 
 /* ---- the file ---- */
 
-static gboolean read_section(const PartSource *source, const char *key, Kernels *kernels,
-                             gboolean (*read)(const PartSource *, Kernels *, GError **), GError **error)
-{
-  const cJSON *item = json_get(source->object, key);
-  PartSource inside;
-  return !item || (part_inside(source, item, &inside, error) && read(&inside, kernels, error));
-}
+static const struct {
+  const char *key;
+  gboolean required;
+  gboolean (*read)(const PartSource *, Kernels *, GError **);
+} sections[] = {
+  {"matmul", TRUE, read_matmul},
+  {"grouped", FALSE, read_grouped},
+  {"attention", FALSE, read_attention},
+  {"unaligned", FALSE, read_unaligned},
+  {"library", FALSE, read_library},
+  {"early", FALSE, read_early},
+  {"memory", TRUE, read_memory},
+  {"dispatch", FALSE, read_dispatch},
+};
 
 static gboolean read_kernels(const PartSource *source, gpointer out, GError **error)
 {
-  static const JsonField fields[] = {
-    {"name", JSON_STRING, G_STRUCT_OFFSET(Kernels, name), TRUE},
-    {"matmul", JSON_ANY, .required = TRUE},
-    {"grouped", JSON_ANY},
-    {"attention", JSON_ANY},
-    {"unaligned", JSON_ANY},
-    {"library", JSON_ANY},
-    {"early", JSON_ANY},
-    {"memory", JSON_ANY, .required = TRUE},
-    {"dispatch", JSON_ANY},
-  };
-  return part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error) &&
-         read_section(source, "matmul", out, read_matmul, error) &&
-         read_section(source, "grouped", out, read_grouped, error) &&
-         read_section(source, "attention", out, read_attention, error) &&
-         read_section(source, "unaligned", out, read_unaligned, error) &&
-         read_section(source, "library", out, read_library, error) &&
-         read_section(source, "early", out, read_early, error) &&
-         read_section(source, "memory", out, read_memory, error) &&
-         read_section(source, "dispatch", out, read_dispatch, error);
+  JsonField fields[1 + G_N_ELEMENTS(sections)] = {{"name", JSON_STRING, G_STRUCT_OFFSET(Kernels, name), TRUE}};
+
+  for (gsize i = 0; i < G_N_ELEMENTS(sections); i++)
+    fields[i + 1] = (JsonField){.key = sections[i].key, .type = JSON_ANY, .required = sections[i].required};
+  if (!part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error))
+    return FALSE;
+  for (gsize i = 0; i < G_N_ELEMENTS(sections); i++) {
+    const cJSON *item = json_get(source->object, sections[i].key);
+    PartSource inside;
+    if (item && !(part_inside(source, item, &inside, error) && sections[i].read(&inside, out, error)))
+      return FALSE;
+  }
+  return TRUE;
 }
 
 static gboolean finish_kernels(const PartSource *source, gpointer out, GError **error)
