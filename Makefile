@@ -242,7 +242,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/bench_%.o $(call obj,$(TEST_LIB_SRC))
 # memory; the control channel's sources stand in its target.
 $(call obj,tests/fuzz/fuzz_control.c): src/exec/control.c src/exec/control_meet.c
 $(BUILD)/fuzz-control: $(call obj,src/exec/control_net.c)
-$(BUILD)/fuzz-%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(call obj,tests/fuzz/served.c $(if $(FUZZ),,tests/fuzz/replay.c)) $(LIB)
+$(BUILD)/fuzz-%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(call obj,tests/fuzz/served.c tests/program_check.c $(if $(FUZZ),,tests/fuzz/replay.c)) $(LIB)
 	$(call run,LD,$@)$(CC) $(LDFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) -Wl,--wrap=files_read $(filter %.o,$^) $(LIB) $(PKG_LIBS) -o $@
 
 # Pages of docs/ that are computed: what they say is checked by tests/pages.sh.

@@ -1,6 +1,7 @@
 #include "planned.h"
 
 #include "base/error.h"
+#include "program_check.h"
 #include "search/bound.h"
 #include "sim/simulate.h"
 

@@ -2,6 +2,7 @@
 #include "accuracy/run_kind.h"
 #include "main.h"
 #include "program/balance.h"
+#include "program_check.h"
 #include "report/compare.h"
 #include "report/report.h"
 #include "search/balanced.h"

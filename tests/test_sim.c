@@ -1,5 +1,6 @@
 #include "fixture.h"
 #include "main.h"
+#include "program_check.h"
 #include "sim/simulate.h"
 
 #include <math.h>

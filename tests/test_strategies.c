@@ -2,6 +2,7 @@
 #include "cost/redistribute.h"
 #include "main.h"
 #include "planned.h"
+#include "program_check.h"
 #include "sim/simulate.h"
 
 /* 2 stages of 2 x 4 devices, 4 blocks each. */

@@ -270,13 +270,4 @@ ProgramReceives *program_receives_new(const Program *program);
 void program_receives_free(ProgramReceives *receives);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ProgramReceives, program_receives_free)
 
-/*
- * Every dependency exists; no deadlock through dependencies and lane orders;
- * each send has one receiver; each pass of each chunk and micro-batch runs once,
- * with all of the chunk's layers, and on the side of one copy only; the copies'
- * gradients are summed; what is allocated is freed. For tests and for programs
- * of foreign schedules; ours are right by construction.
- */
-gboolean program_check(const Program *program, GError **error);
-
 #endif

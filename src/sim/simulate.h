@@ -8,7 +8,7 @@
  * one another (Segment.crowded_s), computation goes slower the more of them compute:
  * linearly from one to all of a node, rows spread evenly over the nodes. Events at the same time
  * are handled in the order in which they arose: the same program gives the
- * same bytes. Programs that program_check accepts cannot fail.
+ * same bytes. Programs that are whole (tests/program_check.h) cannot fail.
  *
  * Transfers take the time that they would have alone; or, with links (links.h
  * says which), those of one device or node share them. What shares nothing ends

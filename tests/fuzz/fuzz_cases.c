@@ -1,6 +1,7 @@
 /* Case files: the CSV, its columns, and of a few rows the run that they describe, simulated where it is small. */
 #include "fuzz.h"
 
+#include "../program_check.h"
 #include "sim/simulate.h"
 #include "validate/case.h"
 

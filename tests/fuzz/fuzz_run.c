@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 
+#include "../program_check.h"
 #include "plan/keys.h"
 #include "program/program.h"
 #include "report/report.h"

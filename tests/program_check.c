@@ -1,5 +1,6 @@
+#include "program_check.h"
+
 #include "base/error.h"
-#include "program/program.h"
 
 #include <math.h>
 
