@@ -43,7 +43,7 @@ static Argument *argument_new(GPtrArray *list, const char *name, gsize length)
 
   a->name = g_strndup(name, length);
   g_strdelimit(a->name, "-", '_');
-  a->values = g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
+  a->values = shell_texts();
   g_ptr_array_add(list, a);
   return a;
 }
@@ -72,8 +72,8 @@ static gboolean is_option(const char *text)
 /* What is started: a script, or a module behind -m that is no launcher. */
 static gboolean is_program(const ShellCommand *command, guint i)
 {
-  const char *word = ((ShellText *)command->words->pdata[i])->text->str;
-  const char *before = i > 0 ? ((ShellText *)command->words->pdata[i - 1])->text->str : "";
+  const char *word = shell_text_at(command->words, i);
+  const char *before = i > 0 ? shell_text_at(command->words, i - 1) : "";
 
   return g_str_has_suffix(word, ".py") ||
          (g_str_equal(before, "-m") && !g_str_has_prefix(word, "torch.distributed") && !strstr(word, "launch"));
@@ -151,10 +151,16 @@ const Argument *argument_find(const GPtrArray *arguments, const char *name)
     if (!g_str_equal(a->name, name))
       continue;
     a->read = TRUE;
-    const char *value = a->values->len ? ((ShellText *)a->values->pdata[0])->text->str : "";
+    const char *value = shell_text_at(a->values, 0);
     last = g_str_equal(value, "None") || g_str_equal(value, "False") ? NULL : a;
   }
   return last;
+}
+
+char *argument_flag(const char *name)
+{
+  char *flag = g_strdup_printf("--%s", name);
+  return g_strdelimit(flag, "_", '-');
 }
 
 char *argument_text(const Argument *a)
@@ -162,19 +168,16 @@ char *argument_text(const Argument *a)
   GString *text = g_string_new(NULL);
 
   for (guint i = 0; i < a->values->len; i++)
-    g_string_append_printf(text, "%s%s", i ? " " : "", ((ShellText *)a->values->pdata[i])->text->str);
+    g_string_append_printf(text, "%s%s", i ? " " : "", shell_text_at(a->values, i));
   return g_string_free(text, FALSE);
 }
 
 static gboolean refuse(const Argument *a, const char *file, const char *expected, GError **error)
 {
-  g_autofree char *text = argument_text(a);
+  g_autofree char *text = argument_text(a), *flag = argument_flag(a->name);
 
-  g_strdelimit(a->name, "_", '-');
-  input_error(error, "%s: --%s: %s: expected %s%s", file, a->name, *text ? text : "nothing behind it", expected,
-              text[0] == '$' ? ", and nothing in the script says it: " ARGUMENTS_SAY : "");
-  g_strdelimit(a->name, "-", '_');
-  return FALSE;
+  return input_error(error, "%s: %s: %s: expected %s%s", file, flag, *text ? text : "nothing behind it", expected,
+                     text[0] == '$' ? ", and nothing in the script says it: " ARGUMENTS_SAY : "");
 }
 
 static gboolean values_alike(const Argument *a)
@@ -194,7 +197,7 @@ gboolean argument_real(const GPtrArray *arguments, const char *file, const char 
     return TRUE;
   if (!values_alike(a))
     return refuse(a, file, "one number, or the same for every layer", error);
-  g_autofree char *text = g_strdup(a->values->len ? ((ShellText *)a->values->pdata[0])->text->str : "");
+  g_autofree char *text = g_strdup(shell_text_at(a->values, 0));
   for (char *c = strchr(text, '_'); c; c = strchr(c, '_')) /* as Python writes thousands */
     memmove(c, c + 1, strlen(c));
   double value = g_ascii_strtod(text, &end);

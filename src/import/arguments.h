@@ -35,6 +35,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Arguments, arguments_free)
 /* The last one of the name, which counts as read; NULL where it is not there, or a log says None or False. */
 const Argument *argument_find(const GPtrArray *arguments, const char *name);
 
+/* "--seq-length" of the name seq_length, newly allocated. */
+char *argument_flag(const char *name);
+
 /* Its values with blanks between them, newly allocated. */
 char *argument_text(const Argument *argument);
 

@@ -88,14 +88,6 @@ Launch *config_read(const ConfigTool *tool, const char *text, const char *name, 
 
 /* ---- changes ---- */
 
-static const Setting *last_of(const Settings *s, const char *path)
-{
-  for (guint i = s->list->len; i-- > 0;)
-    if (g_str_equal(((Setting *)s->list->pdata[i])->path, path))
-      return s->list->pdata[i];
-  return NULL;
-}
-
 /* How many of the keys above two settings they share. */
 static int shared_keys(const char *a, const char *b)
 {
@@ -120,15 +112,15 @@ static gboolean proves(const ConfigTool *tool, const Settings *before, const cha
                        const char *value)
 {
   g_autoptr(Settings) after = tool->parse(text);
-  const Setting *one = last_of(after, path);
+  const Setting *one = settings_last(after, path);
   guint found = 0, others = 0;
 
   for (guint i = 0; i < before->list->len; i++) {
-    const Setting *old = before->list->pdata[i], *now = last_of(after, old->path);
+    const Setting *old = before->list->pdata[i], *now = settings_last(after, old->path);
     if (g_str_equal(old->path, path))
       continue;
     others++;
-    found += now && g_str_equal(now->value, last_of(before, old->path)->value);
+    found += now && g_str_equal(now->value, settings_last(before, old->path)->value);
   }
   guint expected = others + (value != NULL);
   return found == others && after->list->len == expected && g_strcmp0(one ? one->value : NULL, value) == 0;
@@ -155,9 +147,7 @@ static char *added(const Settings *s, const char *text, const Setting *wanted, c
   }
   if (!beside)
     return NULL;
-  int start = beside->first, end = beside->end;
-  while (start > 0 && text[start - 1] != '\n')
-    start--;
+  int start = settings_line_start(text, beside->first), end = beside->end;
   gsize blank = strspn(text + start, " \t-");
   g_autofree char *indent = g_strndup(text + start, blank);
   g_strdelimit(indent, "-", ' ');
@@ -165,16 +155,14 @@ static char *added(const Settings *s, const char *text, const Setting *wanted, c
   g_autofree char *line = json ? g_strdup_printf(",\n%s\"%s\": %s", indent, key, raw)
                                : g_strdup_printf("\n%s%s%s%s", indent, key, toml ? " = " : ": ", raw);
   if (!json)
-    end += (int)strcspn(text + end, "\n"); /* behind its comment */
+    end = settings_line_end(text, end); /* behind its comment */
   return replaced(text, end, end, line);
 }
 
 static char *removed(const char *text, const Setting *one)
 {
-  int start = one->first, end = one->end + (int)strcspn(text + one->end, "\n");
+  int start = settings_line_start(text, one->first), end = settings_line_end(text, one->end);
 
-  while (start > 0 && text[start - 1] != '\n')
-    start--;
   return replaced(text, start, end + (text[end] == '\n'), "");
 }
 
@@ -182,7 +170,7 @@ static char *removed(const char *text, const Setting *one)
 static char *changed(const ConfigTool *tool, const char *text, const Setting *wanted, const char *raw)
 {
   g_autoptr(Settings) s = tool->parse(text);
-  const Setting *there = last_of(s, wanted->path);
+  const Setting *there = settings_last(s, wanted->path);
 
   if (!there && !raw)
     return g_strdup(text);
@@ -232,14 +220,14 @@ static char *change_settings(const ConfigTool *tool, const char *text, const cha
   char *out = g_strdup(text);
 
   for (guint i = 0; i < new->list->len; i++) {
-    const Setting *one = new->list->pdata[i], *was = last_of(old, one->path);
+    const Setting *one = new->list->pdata[i], *was = settings_last(old, one->path);
     g_autofree char *raw = g_strndup(after + one->first, one->end - one->first);
-    gboolean implied = tool->implied && tool->implied(old, new, one->path) && !last_of(whole, one->path);
+    gboolean implied = tool->implied && tool->implied(old, new, one->path) && !settings_last(whole, one->path);
     if (!was || !g_str_equal(was->value, one->value) || implied)
       apply(tool, &out, one, raw, notes);
   }
   for (guint i = 0; i < old->list->len; i++)
-    if (!last_of(new, ((Setting *)old->list->pdata[i])->path))
+    if (!settings_last(new, ((Setting *)old->list->pdata[i])->path))
       apply(tool, &out, old->list->pdata[i], NULL, notes);
   return out;
 }

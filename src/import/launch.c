@@ -301,12 +301,6 @@ void launch_name_groups(const SettingGroup *groups, const GPtrArray *names, char
   }
 }
 
-static char *flag_of(const char *name)
-{
-  char *flag = g_strdup_printf("--%s", name);
-  return g_strdelimit(flag, "_", '-');
-}
-
 /* What is left when model and plan have looked up their arguments. */
 static void name_others(const Arguments *a, Launch *out)
 {
@@ -316,7 +310,7 @@ static void name_others(const Arguments *a, Launch *out)
     if (!((Argument *)a->arguments->pdata[i])->read)
       g_ptr_array_add(unread, ((Argument *)a->arguments->pdata[i])->name);
   if (!a->listed)
-    launch_name_groups(megatron_flag_groups, unread, flag_of, out);
+    launch_name_groups(megatron_flag_groups, unread, argument_flag, out);
   else if (unread->len > 0)
     g_ptr_array_add(out->ignored, g_strdup_printf("%u other arguments of the list", unread->len));
 }

@@ -140,13 +140,6 @@ static gboolean place_of(const Reading *r, const Argument *a, int *first, int *e
   return TRUE;
 }
 
-static int line_start(const char *text, int at)
-{
-  while (at > 0 && text[at - 1] != '\n')
-    at--;
-  return at;
-}
-
 /* ---- kinds of changes ---- */
 
 static char *set_value(const Reading *r, const Change *c, const Argument *a)
@@ -175,7 +168,7 @@ static char *removed(const Reading *r, const Change *c, const Argument *a)
   if (!place_of(r, a, &first, &end))
     return NULL;
   const char *text = r->text;
-  int start = line_start(text, first), rest = end;
+  int start = settings_line_start(text, first), rest = end;
   while (text[rest] == ' ' || text[rest] == '\t' || text[rest] == '"' || text[rest] == '\\')
     rest++;
   gboolean alone = text[rest] == '\n' && blank(text, start, first);
@@ -191,14 +184,14 @@ static char *removed(const Reading *r, const Change *c, const Argument *a)
 /* Behind an argument that is there: on a line of its own if that has one. */
 static char *added_behind(const Reading *r, const Change *c, const Argument *anchor)
 {
-  g_autofree char *name = g_strdelimit(g_strdup(c->name), "_", '-');
+  g_autofree char *name = argument_flag(c->name);
   int first, end;
 
   if (!place_of(r, anchor, &first, &end))
     return NULL;
   const char *text = r->text;
-  int start = line_start(text, first), rest = end;
-  g_autofree char *flag = g_strdup_printf("--%s%s%s", name, *c->value ? " " : "", c->value);
+  int start = settings_line_start(text, first), rest = end;
+  g_autofree char *flag = g_strdup_printf("%s%s%s", name, *c->value ? " " : "", c->value);
   g_autofree char *indent = g_strndup(text + start, first - start);
   g_autofree char *beside = g_strdup_printf(" %s", flag);
   while (text[rest] == ' ' || text[rest] == '\t')
@@ -314,9 +307,9 @@ char *launch_change(const char *text, const char *name, const char *const *given
       out = next;
       continue;
     }
-    g_autofree char *flag = g_strdelimit(g_strdup(c->name), "_", '-');
-    g_autofree char *change = c->value ? g_strdup_printf("--%s%s%s", flag, *c->value ? " " : "", c->value)
-                                       : g_strdup_printf("without --%s", flag);
+    g_autofree char *flag = argument_flag(c->name);
+    g_autofree char *change = c->value ? g_strdup_printf("%s%s%s", flag, *c->value ? " " : "", c->value)
+                                       : g_strdup_printf("without %s", flag);
     g_ptr_array_add(notes, g_strdup_printf("%s: no place in the script: write it yourself", change));
   }
   return out;

@@ -474,9 +474,9 @@ static gboolean check_arguments(Reading *r)
 
   for (gsize i = 0; i < G_N_ELEMENTS(arguments) && !r->from->listed; i++)
     if (reading_flag(r, arguments[i][0])) {
-      g_autofree char *flag = g_strdup(arguments[i][0]), *text = g_strdup(reading_text(r, arguments[i][0]));
-      return launch_fail(&r->to, "--%s: %s%sexpected nothing, as %s", g_strdelimit(flag, "_", '-'), text,
-                         *text ? ": " : "", arguments[i][1]);
+      const char *text = reading_text(r, arguments[i][0]);
+      g_autofree char *flag = argument_flag(arguments[i][0]);
+      return launch_fail(&r->to, "%s: %s%sexpected nothing, as %s", flag, text, *text ? ": " : "", arguments[i][1]);
     }
   return TRUE;
 }
@@ -502,9 +502,8 @@ static gboolean check(Reading *r, gboolean encoder)
 
   for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
     if (reading_int(r, needed[i], 0) < 1) {
-      g_autofree char *flag = g_strdup(needed[i]);
-      return launch_fail(&r->to, "--%s: missing: expected the arguments of a whole model",
-                         g_strdelimit(flag, "_", '-'));
+      g_autofree char *flag = argument_flag(needed[i]);
+      return launch_fail(&r->to, "%s: missing: expected the arguments of a whole model", flag);
     }
   if (megatron_layers(r) < 1 || (!encoder && reading_int(r, "seq_length", 0) < 1))
     return launch_fail(&r->to, "--%s: missing: expected the arguments of a whole model",

@@ -517,9 +517,9 @@ static int read_batch(Reading *r, const Degrees *d)
   static const char *const ramps[] = { "rampup_batch_size", "step_batch_size_schedule" };
 
   for (gsize i = 0; i < G_N_ELEMENTS(ramps) && !r->from->listed; i++) {
-    g_autofree char *flag = g_strdelimit(g_strdup(ramps[i]), "_", '-');
+    g_autofree char *flag = argument_flag(ramps[i]);
     if (reading_flag(r, ramps[i]) && batch > 0)
-      launch_assume(&r->to, "global_batch_size: %d: the last one, behind what --%s says", batch, flag);
+      launch_assume(&r->to, "global_batch_size: %d: the last one, behind what %s says", batch, flag);
   }
   if (batch > 0)
     return batch;

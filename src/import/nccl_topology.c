@@ -1,4 +1,5 @@
 /* The XML that NCCL writes (NCCL_TOPO_DUMP_FILE) and reads. */
+#include "base/json.h"
 #include "import/import.h"
 
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 typedef struct {
   FoundServer server;
   ImportNotes *notes;
-  gboolean in_system;
   int links; /* of the GPU that is open */
 } Reader;
 
@@ -19,10 +19,9 @@ static gboolean recognises(const char *text)
 
 static const char *attribute(const char **names, const char **values, const char *name)
 {
-  for (int i = 0; names[i]; i++)
-    if (g_str_equal(names[i], name))
-      return values[i];
-  return "";
+  int i = names_find(names, name);
+
+  return i < 0 ? "" : values[i];
 }
 
 static int count(const char **names, const char **values, const char *name, int most)
@@ -59,13 +58,11 @@ static void read_net(Reader *r, const char **names, const char **values)
 static void start(GMarkupParseContext *context, const char *element, const char **names, const char **values,
                   gpointer data, GError **error)
 {
-  static const char *const known[] = { "cpu", "pci", "nic", "c2c", "system", NULL };
+  static const char *const passed[] = { "cpu", "pci", "nic", "c2c", "system", NULL };
   Reader *r = data;
 
   (void)context, (void)error;
-  if (g_str_equal(element, "system")) {
-    r->in_system = TRUE;
-  } else if (g_str_equal(element, "gpu")) {
+  if (g_str_equal(element, "gpu")) {
     r->server.gpus++;
     r->links = 0;
     r->server.sm = MAX(r->server.sm, count(names, values, "sm", 1000));
@@ -73,7 +70,7 @@ static void start(GMarkupParseContext *context, const char *element, const char 
     read_nvlink(r, names, values);
   } else if (g_str_equal(element, "net")) {
     read_net(r, names, values);
-  } else if (!g_strv_contains(known, element)) {
+  } else if (!g_strv_contains(passed, element)) {
     import_strange(r->notes, element);
   }
 }

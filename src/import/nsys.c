@@ -1,6 +1,7 @@
 /* Nsight Systems: CSV of nsys stats, reports cuda_gpu_kern_sum, cuda_gpu_mem_time_sum
  * and cuda_gpu_trace, also several in one text; columns are found by name. */
 #include "base/csv.h"
+#include "base/json.h"
 #include "import/import.h"
 #include "import/kernel_times.h"
 
@@ -20,14 +21,6 @@ static const struct {
   const char *name;
   double seconds;
 } units[] = { { "ns", 1e-9 }, { "us", 1e-6 }, { "\302\265s", 1e-6 }, { "ms", 1e-3 }, { "s", 1 } };
-
-static int find(const char *const *cells, const char *name)
-{
-  for (int i = 0; cells[i]; i++)
-    if (g_str_equal(cells[i], name))
-      return i;
-  return -1;
-}
 
 /* "Duration (ns)"; its unit, 0 where that is none we know. */
 static int find_time(const char *const *cells, const char *name, double *unit)
@@ -55,8 +48,9 @@ static int first_of(int a, int b)
 static gboolean read_header(const char *const *cells, Columns *out)
 {
   Columns c = { .cells = (int)g_strv_length((char **)cells),
-                .name = first_of(find(cells, "Name"), find(cells, "Operation")),
-                .count = first_of(find(cells, "Instances"), find(cells, "Count")), .device = find(cells, "Device") };
+                .name = first_of(names_find(cells, "Name"), names_find(cells, "Operation")),
+                .count = first_of(names_find(cells, "Instances"), names_find(cells, "Count")),
+                .device = names_find(cells, "Device") };
   int total = find_time(cells, "Total Time", &c.unit), duration;
 
   if (total >= 0 && c.count >= 0 && c.name >= 0) {

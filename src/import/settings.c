@@ -70,6 +70,13 @@ static int value_end(const char *text, int at, gboolean lines)
   return at;
 }
 
+int settings_line_start(const char *text, int at)
+{
+  while (at > 0 && text[at - 1] != '\n')
+    at--;
+  return at;
+}
+
 int settings_line_end(const char *text, int at)
 {
   return at + (int)strcspn(text + at, "\n");
@@ -99,7 +106,6 @@ Settings *settings_toml(const char *text)
       at = MAX(at, close);
     }
   }
-  s->comment = "#";
   return s;
 }
 
@@ -194,7 +200,6 @@ Settings *settings_yaml(const char *text)
     read_pair(s, &above, text, first, indent);
   }
   leave(&above, -1);
-  s->comment = "#";
   return s;
 }
 
@@ -287,21 +292,17 @@ gboolean settings_true(const Settings *s, const char *path, gboolean usual)
   return *text ? g_ascii_strcasecmp(text, "true") == 0 : usual;
 }
 
-static Setting *last_at(const Settings *s, const char *path)
+Setting *settings_last(const Settings *s, const char *path)
 {
-  Setting *found = NULL;
-
-  for (guint i = 0; i < s->list->len; i++) {
-    Setting *one = s->list->pdata[i];
-    if (g_str_equal(one->path, path))
-      found = one;
-  }
-  return found;
+  for (guint i = s->list->len; i-- > 0;)
+    if (g_str_equal(((Setting *)s->list->pdata[i])->path, path))
+      return s->list->pdata[i];
+  return NULL;
 }
 
 gboolean settings_rename(Settings *s, const char *told, const char *path)
 {
-  Setting *one = last_at(s, path) ? NULL : last_at(s, told);
+  Setting *one = settings_last(s, path) ? NULL : settings_last(s, told);
 
   if (!one)
     return FALSE;

@@ -17,8 +17,7 @@ typedef struct {
 } Setting;
 
 typedef struct {
-  const char *comment; /* what begins one; NULL = the format has none */
-  GPtrArray *list;     /* Setting * */
+  GPtrArray *list; /* Setting * */
 } Settings;
 
 /* Of functions that return settings: paths begin with the function's name. What is computed is as it stands. */
@@ -58,7 +57,8 @@ void settings_add(Settings *settings, const char *path, char *value, int first, 
  */
 gboolean settings_rename(Settings *settings, const char *told, const char *path);
 
-/* Where the line ends that `at` is in. */
+/* Where the line begins that `at` is in, and where it ends. */
+int settings_line_start(const char *text, int at);
 int settings_line_end(const char *text, int at);
 
 Settings *settings_toml(const char *text);
@@ -69,6 +69,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Settings, settings_free)
 
 /* NULL if it is not there, or null. */
 const Setting *settings_find(const Settings *settings, const char *path);
+
+/* The last of this path, whatever it says; it does not count as read. NULL if there is none. */
+Setting *settings_last(const Settings *settings, const char *path);
 
 /* Its value, "" where it is not there. */
 const char *settings_text(const Settings *settings, const char *path);

@@ -338,7 +338,6 @@ Settings *settings_python_body(const char *text, const char *function, SettingsB
   Settings *s = settings_new();
   Reader r = { .text = text, .functions = functions, .by_name = by_name };
 
-  s->comment = "#";
   find_functions(&r);
   for (guint i = 0; i < functions->len; i++) {
     Function *f = functions->pdata[i];

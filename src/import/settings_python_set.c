@@ -79,7 +79,7 @@ static char *tried(const Change *c, int first, int end, const char *bytes)
 static gboolean stands_by_key(const Change *c, const Setting *there)
 {
   const char *text = c->text, *key = strrchr(c->path, '.') ? strrchr(c->path, '.') + 1 : c->path;
-  int at = there->first, length = (int)strlen(key), start = c->body.returned;
+  int at = there->first, length = (int)strlen(key);
 
   while (at > c->body.first && g_ascii_isspace(text[at - 1]))
     at--;
@@ -88,11 +88,9 @@ static gboolean stands_by_key(const Change *c, const Setting *there)
   while (at > c->body.first && g_ascii_isspace(text[at - 1]))
     at--;
   at -= length;
-  if (at <= c->body.first || strncmp(text + at, key, length) != 0 || start < 0)
+  if (at <= c->body.first || strncmp(text + at, key, length) != 0 || c->body.returned < 0)
     return FALSE;
-  while (start > 0 && text[start - 1] != '\n')
-    start--;
-  int indent = c->body.returned - start;
+  int indent = c->body.returned - settings_line_start(text, c->body.returned);
   gboolean variable = at > indent && text[at - indent - 1] == '\n' && strspn(text + at - indent, " \t") >= (gsize)indent;
   return !variable && !g_ascii_isalnum(text[at - 1]) && text[at - 1] != '_';
 }
@@ -121,12 +119,10 @@ static char *assigned(const Change *c)
   static const char *const names[] = { "config", "configuration", "changed" };
   const SettingsBody *b = &c->body;
   const char *text = c->text, *name = NULL;
-  int start = b->returned, value = start + (int)strlen(RETURN);
+  int start = settings_line_start(text, b->returned), value = b->returned + (int)strlen(RETURN);
 
-  if (start < 0)
+  if (b->returned < 0)
     return NULL;
-  while (start > 0 && text[start - 1] != '\n')
-    start--;
   g_autofree char *indent = g_strndup(text + start, b->returned - start);
   value += (int)strspn(text + value, " \t");
   int end = value;

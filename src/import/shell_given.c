@@ -5,14 +5,9 @@
 
 #include <string.h>
 
-static GPtrArray *texts_new(void)
-{
-  return g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
-}
-
 static GPtrArray *texts_of(const char *text)
 {
-  GPtrArray *values = texts_new();
+  GPtrArray *values = shell_texts();
 
   g_ptr_array_add(values, shell_text_of(text, TRUE));
   return values;
@@ -20,7 +15,7 @@ static GPtrArray *texts_of(const char *text)
 
 GPtrArray *shell_behind(const GPtrArray *words, guint first)
 {
-  GPtrArray *values = texts_new();
+  GPtrArray *values = shell_texts();
 
   for (guint i = first; i < words->len; i++)
     g_ptr_array_add(values, shell_text_copy(words->pdata[i]));
@@ -58,7 +53,7 @@ void shell_set_arguments(ShellState *s, GPtrArray *values)
   s->arguments = values;
   s->runs += (int)values->len / 16; /* long lists, copied at each call, are as many calls */
   for (guint i = 0; i < values->len; i++) {
-    GPtrArray *one = texts_new();
+    GPtrArray *one = shell_texts();
     g_ptr_array_add(one, shell_text_copy(values->pdata[i]));
     g_snprintf(name, sizeof name, "%u", i + 1);
     shell_assign(s, name, one, FALSE, FALSE);
@@ -95,7 +90,7 @@ const char *shell_given(const ShellState *s, const char *name)
 
 void shell_take_given(ShellState *s)
 {
-  GPtrArray *arguments = texts_new();
+  GPtrArray *arguments = shell_texts();
 
   for (int i = 0; s->given && s->given[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(s->given[i], "=", 2);

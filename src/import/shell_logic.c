@@ -31,7 +31,7 @@ static gint64 named(Sum *s)
   if (!v || v->values->len == 0 || s->depth > 3)
     s->failed = TRUE;
   else {
-    Sum inner = { s->state, ((ShellText *)v->values->pdata[0])->text->str, FALSE, s->depth + 1 };
+    Sum inner = { s->state, shell_text_at(v->values, 0), FALSE, s->depth + 1 };
     value = sum(&inner);
     s->failed = s->failed || inner.failed || *inner.at;
   }
@@ -113,7 +113,7 @@ static gboolean any(Test *t);
 /* The text of the word `ahead`, NULL behind the last. */
 static const char *word(const Test *t, guint ahead)
 {
-  return t->at + ahead < t->words->len ? ((ShellText *)t->words->pdata[t->at + ahead])->text->str : NULL;
+  return t->at + ahead < t->words->len ? shell_text_at(t->words, t->at + ahead) : NULL;
 }
 
 static gboolean is(const Test *t, guint ahead, const char *text)

@@ -33,10 +33,6 @@ typedef struct {
 gboolean shell_list(Reader *r, ShellCursor *c, gboolean live);
 gboolean shell_command(Reader *r, ShellCursor *c, gboolean live);
 
-/* A list of texts of its own; the i-th of one, "" behind its end. */
-GPtrArray *shell_texts(void);
-const char *shell_text_at(const GPtrArray *words, guint i);
-
 /* Notes what cannot be followed at the cursor. */
 void shell_unread(Reader *r, const ShellCursor *c, const char *what);
 

@@ -3,16 +3,6 @@
 
 #include <string.h>
 
-GPtrArray *shell_texts(void)
-{
-  return g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
-}
-
-const char *shell_text_at(const GPtrArray *words, guint i)
-{
-  return i < words->len ? ((ShellText *)words->pdata[i])->text->str : "";
-}
-
 void shell_unread(Reader *r, const ShellCursor *c, const char *what)
 {
   int place = shell_place(c), line = 1;

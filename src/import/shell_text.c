@@ -117,3 +117,13 @@ gboolean shell_text_use(const ShellText *t, int *first, int *end)
   *end = o[0].end;
   return TRUE;
 }
+
+GPtrArray *shell_texts(void)
+{
+  return g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
+}
+
+const char *shell_text_at(const GPtrArray *texts, guint i)
+{
+  return i < texts->len ? ((ShellText *)texts->pdata[i])->text->str : "";
+}

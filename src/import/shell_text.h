@@ -63,4 +63,8 @@ ShellText *shell_text_cut(const ShellText *value, gint64 first, gint64 length);
  * SHELL_WORD_MAX bytes. */
 ShellText *shell_text_replaced(const ShellText *value, char where, const char *pattern, const ShellText *other);
 
+/* An empty list of texts, which it owns; the i-th of one as it stands, "" behind its end. */
+GPtrArray *shell_texts(void);
+const char *shell_text_at(const GPtrArray *texts, guint i);
+
 #endif

@@ -234,7 +234,7 @@ static ShellText *replaced(Builder *b, const ShellCursor *c, const ShellText *va
 static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter *p, gsize end, gboolean quoted)
 {
   const ShellVariable *v = shell_variable(b->state, p->name);
-  const char *set = v && v->values->len ? ((ShellText *)v->values->pdata[0])->text->str : NULL;
+  const char *set = v && v->values->len ? shell_text_at(v->values, 0) : NULL;
   gboolean empty = !set || !*set || shell_unknown(set);
   char kind = p->operation[0] == ':' ? p->operation[1] : p->operation[0];
   gsize operand = p->operand + (p->operation[0] == ':' ? 2 : 1);
@@ -261,7 +261,7 @@ static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter 
     return FALSE;
   }
   if (kind == '=' && value) {
-    GPtrArray *values = g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
+    GPtrArray *values = shell_texts();
     g_ptr_array_add(values, shell_text_copy(value));
     shell_assign(b->state, p->name, values, FALSE, FALSE);
   }
@@ -510,7 +510,7 @@ void shell_word(ShellState *s, ShellCursor *c, gboolean live, GPtrArray *words)
 
 ShellText *shell_value(ShellState *s, ShellCursor *c, gboolean live, gboolean document)
 {
-  g_autoptr(GPtrArray) words = g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
+  g_autoptr(GPtrArray) words = shell_texts();
   Builder b = { s, live, FALSE, words, shell_text_new(), FALSE };
 
   if (document)
