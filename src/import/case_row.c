@@ -3,6 +3,7 @@
 #include "base/csv.h"
 #include "base/sort.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const case_row_columns[] = {
@@ -72,4 +73,25 @@ double case_row_median(GArray *values)
 {
   g_array_sort(values, sort_reals);
   return (g_array_index(values, double, (values->len - 1) / 2) + g_array_index(values, double, values->len / 2)) / 2;
+}
+
+gboolean case_row_number(const char *line, const char *label, double *out)
+{
+  const char *at = strstr(line, label);
+  char digits[32];
+  gsize n = 0;
+  char *end;
+
+  if (!at)
+    return FALSE;
+  at += strlen(label);
+  for (at += strspn(at, ": "); *at && strchr("0123456789.,+-eE", *at) && n < sizeof digits - 1; at++)
+    if (*at != ',')
+      digits[n++] = *at;
+  digits[n] = '\0';
+  double value = g_ascii_strtod(digits, &end);
+  if (end == digits || !isfinite(value) || value <= 0)
+    return FALSE;
+  *out = value;
+  return TRUE;
 }

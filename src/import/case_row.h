@@ -17,4 +17,7 @@ void case_row_set(GHashTable *cells, const char *column, const char *format, ...
 /* Of numbers, which it sorts: of an even count the mean of the middle two; there is one at least. */
 double case_row_median(GArray *values);
 
+/* The number behind a label of a line, above 0, thousands parted by commas; FALSE if it is not there. */
+gboolean case_row_number(const char *line, const char *label, double *out);
+
 #endif

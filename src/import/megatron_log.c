@@ -3,7 +3,6 @@
 #include "import/case_row.h"
 #include "import/megatron_row.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,23 +32,6 @@ static gboolean recognises(const char *text)
   return strstr(text, "elapsed time per iteration (ms):") != NULL;
 }
 
-/* The number behind a label; FALSE if it is not in the line. */
-static gboolean number_behind(const char *line, const char *label, double *out)
-{
-  const char *at = strstr(line, label);
-  char *end;
-
-  if (!at)
-    return FALSE;
-  at += strlen(label);
-  at += strspn(at, ": ");
-  double value = g_ascii_strtod(at, &end);
-  if (end == at || !isfinite(value) || value <= 0)
-    return FALSE;
-  *out = value;
-  return TRUE;
-}
-
 /* "  num_layers ...................................... 24" */
 static gboolean read_argument(Log *log, char *line)
 {
@@ -70,18 +52,18 @@ static gboolean read_line(Log *log, char *line)
   double ms, mb, batch;
   gboolean known = FALSE;
 
-  if (number_behind(line, "elapsed time per iteration (ms)", &ms)) {
+  if (case_row_number(line, "elapsed time per iteration (ms)", &ms)) {
     double seconds = ms / 1e3;
     g_array_append_val(log->seconds, seconds);
-    if (number_behind(line, "global batch size", &batch) && batch < 1e9)
+    if (case_row_number(line, "global batch size", &batch) && batch < 1e9)
       log->batch = (int)batch;
     return TRUE;
   }
-  if (number_behind(line, "max allocated", &mb)) {
+  if (case_row_number(line, "max allocated", &mb)) {
     log->allocated = MAX(log->allocated, mb * MEGATRON_MB);
     known = TRUE;
   }
-  if (number_behind(line, "max reserved", &mb))
+  if (case_row_number(line, "max reserved", &mb))
     log->reserved = MAX(log->reserved, mb * MEGATRON_MB);
   return known || read_argument(log, line);
 }

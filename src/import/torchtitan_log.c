@@ -4,7 +4,6 @@
  * batch, sequence and mesh; else from the times at which one rank printed. */
 #include "import/case_row.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,28 +60,6 @@ static void drop_colours(char *line)
   *to = '\0';
 }
 
-/* The number behind a label, above 0, thousands parted by commas; FALSE if it is not in the line. */
-static gboolean number_behind(const char *line, const char *label, double *out)
-{
-  const char *at = strstr(line, label);
-  char digits[32];
-  gsize n = 0;
-  char *end;
-
-  if (!at)
-    return FALSE;
-  at += strlen(label);
-  for (at += strspn(at, " "); *at && strchr("0123456789.,+-eE", *at) && n < sizeof digits - 1; at++)
-    if (*at != ',')
-      digits[n++] = *at;
-  digits[n] = '\0';
-  double value = g_ascii_strtod(digits, &end);
-  if (end == digits || !isfinite(value) || value <= 0)
-    return FALSE;
-  *out = value;
-  return TRUE;
-}
-
 /* Seconds within a month of "2026-01-31 10:00:00,123" in the line; FALSE if it has none. */
 static gboolean clock_of(const char *line, double *out)
 {
@@ -121,11 +98,11 @@ static gboolean read_step(Log *log, const char *line)
 {
   double step, rate, memory;
 
-  if (!number_behind(line, "step:", &step) || !strstr(line, "loss:"))
+  if (!case_row_number(line, "step:", &step) || !strstr(line, "loss:"))
     return FALSE;
-  if (!number_behind(line, "tps:", &rate) && !number_behind(line, "wps:", &rate))
+  if (!case_row_number(line, "tps:", &rate) && !case_row_number(line, "wps:", &rate))
     return FALSE;
-  if (number_behind(line, "memory:", &memory) && memory < 1e6)
+  if (case_row_number(line, "memory:", &memory) && memory < 1e6)
     log->memory_gib = MAX(log->memory_gib, memory);
   read_clock(log, line, step);
   g_array_append_val(step > 1 ? log->rates : log->first, rate);
@@ -165,9 +142,9 @@ static gboolean read_start(Log *log, const char *line)
 {
   if (!strstr(line, "Training starts at step"))
     return FALSE;
-  number_behind(line, "local batch size", &log->local_batch);
-  number_behind(line, "global batch size", &log->global_batch);
-  number_behind(line, "sequence length", &log->seq);
+  case_row_number(line, "local batch size", &log->local_batch);
+  case_row_number(line, "global batch size", &log->global_batch);
+  case_row_number(line, "sequence length", &log->seq);
   return TRUE;
 }
 
