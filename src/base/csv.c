@@ -11,15 +11,7 @@ typedef struct {
   int line;
 } Scan;
 
-G_GNUC_PRINTF(4, 5)
-static gboolean fail(const char *name, int line, GError **error, const char *format, ...)
-{
-  va_list args;
-  va_start(args, format);
-  g_autofree char *message = g_strdup_vprintf(format, args);
-  va_end(args);
-  return input_error(error, "%s:%d: %s", name, line, message);
-}
+#define fail(name, line, error, format, ...) input_error(error, "%s:%d: " format, name, line, ##__VA_ARGS__)
 
 /* ---- scanning ---- */
 

@@ -2,38 +2,13 @@
 
 G_DEFINE_QUARK(tdp-error-quark, tdp_error)
 
-static void set(GError **error, TdpError code, const char *format, va_list args)
+gboolean coded_error(GError **error, TdpError code, const char *format, ...)
 {
+  va_list args;
+
+  va_start(args, format);
   if (error) /* searches ask often, and only whether */
     g_propagate_error(error, g_error_new_valist(TDP_ERROR, code, format, args));
-}
-
-gboolean runtime_error(GError **error, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  set(error, TDP_ERROR_RUNTIME, format, args);
-  va_end(args);
-  return FALSE;
-}
-
-gboolean input_error(GError **error, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  set(error, TDP_ERROR_INPUT, format, args);
-  va_end(args);
-  return FALSE;
-}
-
-gboolean infeasible_error(GError **error, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  set(error, TDP_ERROR_INFEASIBLE, format, args);
   va_end(args);
   return FALSE;
 }

@@ -23,10 +23,13 @@ typedef enum {
 
 GQuark tdp_error_quark(void);
 
-/* Set an error of that code, and return FALSE, as a function that fails does. Without an `error` they write no text. */
-gboolean runtime_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-gboolean input_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-gboolean infeasible_error(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* Sets an error of that code, and returns FALSE, as a function that fails does. Without an `error` it writes no text.
+ * The three kinds that functions set have names; a prefix that all errors of a file share is a macro of its own. */
+gboolean coded_error(GError **error, TdpError code, const char *format, ...) G_GNUC_PRINTF(3, 4);
+
+#define runtime_error(error, ...) coded_error(error, TDP_ERROR_RUNTIME, __VA_ARGS__)
+#define input_error(error, ...) coded_error(error, TDP_ERROR_INPUT, __VA_ARGS__)
+#define infeasible_error(error, ...) coded_error(error, TDP_ERROR_INFEASIBLE, __VA_ARGS__)
 
 /* Exit status for an error: its code if it is of our domain, else 1
  * (2 for GLib's option errors). */

@@ -12,15 +12,7 @@ typedef struct {
   int nodes, node_ranks;
 } Shape;
 
-G_GNUC_PRINTF(3, 4)
-static void machine_error(const LinkPoint *point, GError **error, const char *format, ...)
-{
-  va_list args;
-  va_start(args, format);
-  g_autofree char *message = g_strdup_vprintf(format, args);
-  va_end(args);
-  input_error(error, "%s: %s", point->file, message);
-}
+#define machine_error(point, error, format, ...) input_error(error, "%s: " format, (point)->file, ##__VA_ARGS__)
 
 /* ---- the rate of a link, from the servers that have it ---- */
 

@@ -355,10 +355,8 @@ static gboolean import(const Options *o, GError **error)
 {
   ImportNotes notes = { .file = o->import, .gpu = o->gpu };
 
-  if (g_file_test(o->import, G_FILE_TEST_IS_DIR)) {
-    import_error(&notes, error, "is a folder: expected a file; of a run's ranks the trace of one");
-    return FALSE;
-  }
+  if (g_file_test(o->import, G_FILE_TEST_IS_DIR))
+    return input_error(error, "%s: is a folder: expected a file; of a run's ranks the trace of one", o->import);
   g_autofree char *text = import_load(o->import, error), *out = NULL;
   const Importer *importer = text ? importer_of(text) : NULL;
 

@@ -41,17 +41,6 @@ void import_notes_clear(ImportNotes *notes)
   g_clear_pointer(&notes->beyond, g_free);
 }
 
-char *import_error(const ImportNotes *notes, GError **error, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  g_autofree char *message = g_strdup_vprintf(format, args);
-  va_end(args);
-  input_error(error, "%s: %s", notes->file, message);
-  return NULL;
-}
-
 /* ---- files ---- */
 
 /* What a child writes to a pipe, as much as files may hold; the pipe is closed, so that one that goes on ends. */

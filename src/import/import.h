@@ -12,7 +12,7 @@
 #ifndef TDP_IMPORT_IMPORT_H
 #define TDP_IMPORT_IMPORT_H
 
-#include <glib.h>
+#include "base/error.h"
 
 typedef struct {
   const char *file; /* for messages */
@@ -35,7 +35,8 @@ void import_strange(ImportNotes *notes, const char *text);
 void import_notes_clear(ImportNotes *notes);
 
 /* Sets TDP_ERROR_INPUT "FILE: ..." and returns NULL. */
-char *import_error(const ImportNotes *notes, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
+#define import_error(notes, error, format, ...) \
+  (input_error(error, "%s: " format, (notes)->file, ##__VA_ARGS__), (char *)NULL)
 
 /* The importer of a text, NULL if none knows it. */
 const Importer *importer_of(const char *text);

@@ -55,15 +55,8 @@ typedef struct {
   GPtrArray *hosts;      /* char *, the same */
 } Parser;
 
-G_GNUC_PRINTF(3, 4)
-static gboolean fail(const Parser *p, GError **error, const char *format, ...)
-{
-  va_list args;
-  va_start(args, format);
-  g_autofree char *message = g_strdup_vprintf(format, args);
-  va_end(args);
-  return input_error(error, "%s:%d: %s", p->tests->name, p->line, message);
-}
+#define fail(p, error, format, ...) \
+  input_error(error, "%s:%d: " format, (p)->tests->name, (p)->line, ##__VA_ARGS__)
 
 /* ---- words ---- */
 

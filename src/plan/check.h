@@ -2,6 +2,7 @@
 #ifndef TDP_PLAN_CHECK_H
 #define TDP_PLAN_CHECK_H
 
+#include "base/error.h"
 #include "plan/plan.h"
 
 typedef struct {
@@ -11,7 +12,7 @@ typedef struct {
 } Subject;
 
 /* Sets the error, which may be NULL, and returns FALSE. */
-gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+#define broken(error, format, ...) input_error(error, "plan: " format, ##__VA_ARGS__)
 
 /* Rules of check_sharding.c; the first of them: of choices from one to another, the framework runs those that are taken. */
 gboolean check_engine(const Subject *subject, int from, int to, GError **error);

@@ -1,10 +1,6 @@
 /* The rules of a legal plan: a function or more each, in the order of PlanRule. */
 #include "plan/check.h"
 
-#include "base/error.h"
-
-#include <stdarg.h>
-
 const char *const plan_rule_names[] = {
   "legal",
   "degrees do not multiply to the GPUs",
@@ -36,18 +32,6 @@ const char *const plan_rule_names[] = {
   "layers do not split into the stages",
   NULL,
 };
-
-gboolean broken(GError **error, const char *format, ...)
-{
-  if (error) {
-    va_list args;
-    va_start(args, format);
-    g_autofree char *message = g_strdup_vprintf(format, args);
-    va_end(args);
-    input_error(error, "plan: %s", message);
-  }
-  return FALSE;
-}
 
 static gboolean check_gpus(const Subject *s, GError **error)
 {
