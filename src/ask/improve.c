@@ -150,6 +150,34 @@ static void append_best(const Improvement *m, GString *text)
   append_answer(text, title, best);
 }
 
+static void append_why(GString *text, const char *of, const Result *r, const Trace *trace)
+{
+  if (!trace)
+    return;
+  g_autofree char *why = report_explain(r, trace), *comm = report_collectives(r, trace);
+  g_string_append_printf(text, "\nWhy: %s\n%s\nCommunication: %s\n%s", of, why, of, comm);
+}
+
+static Result result_chosen(const Improvement *m)
+{
+  Metrics metrics;
+
+  trace_metrics(m->changed, &metrics);
+  return result_for(m, m->chosen, &metrics);
+}
+
+static void append_whys(const Improvement *m, GString *text)
+{
+  if (m->own) {
+    const Result r = result_own(m);
+    append_why(text, "the plan of the file", &r, m->own);
+  }
+  if (m->changed) {
+    const Result r = result_chosen(m);
+    append_why(text, m->chose, &r, m->changed);
+  }
+}
+
 char *improvement_text(const Improvement *m)
 {
   const Launch *l = m->launch;
@@ -169,6 +197,7 @@ char *improvement_text(const Improvement *m)
   append_own(m, text);
   append_near(m, text);
   append_best(m, text);
+  append_whys(m, text);
   if (l) {
     append_lines(text, "\nNot simulated, though time or memory may feel it", l->beyond);
     append_lines(text, "\nNo effect on time or memory", l->ignored);
@@ -197,6 +226,25 @@ static void write_launch(const Launch *l, JsonWriter *w)
   write_lines(w, "ignored", l->ignored);
   write_lines(w, "not_simulated", l->beyond);
   write_lines(w, "unknown", l->unknown);
+}
+
+static void write_why(JsonWriter *w, const char *key, const Result *r, const Trace *trace)
+{
+  json_open(w, key, '{');
+  report_explain_write(r, trace, w);
+  json_close(w, '}');
+}
+
+static void write_whys(const Improvement *m, JsonWriter *w)
+{
+  if (m->own) {
+    const Result r = result_own(m);
+    write_why(w, "explain_own", &r, m->own);
+  }
+  if (m->changed) {
+    const Result r = result_chosen(m);
+    write_why(w, "explain", &r, m->changed);
+  }
 }
 
 void improvement_write(const Improvement *m, JsonWriter *w)
@@ -230,6 +278,7 @@ void improvement_write(const Improvement *m, JsonWriter *w)
     const Result r = result_for(m, &m->found->robust.plan, &m->found->robust.metrics);
     result_write(&r, NULL, w, "best");
   }
+  write_whys(m, w);
   json_put_bool(w, "complete", !m->found->halted);
   json_close(w, '}');
 }

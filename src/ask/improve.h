@@ -20,6 +20,10 @@ typedef struct {
   const char *refused;      /* why that is none; NULL = it is one */
   const NearbyPlans *near;  /* of it */
   const SearchResult *found;
+  const Trace *own;         /* of `plan`, whose time is explained; NULL = not asked for, or it is no plan */
+  const Trace *changed;     /* likewise of `chosen`; NULL also where that is `plan` */
+  const Plan *chosen;       /* what is recommended */
+  const char *chose;        /* what that is: "the few changes" */
 } Improvement;
 
 /* Newly allocated. */

@@ -13,6 +13,7 @@
 #include "plan/keys.h"
 #include "plan/nearest.h"
 #include "search/balanced.h"
+#include "sim/simulate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -126,8 +127,9 @@ static void find_best(Improve *m)
   m->found = search(m->model, m->cluster, &m->search, NULL);
 }
 
-/* The plan near the user's, unless the best of all gains more than predictions can tell apart. FALSE: none runs. */
-static gboolean choose(Improve *m, GError **error)
+/* The plan near the user's, unless the best of all gains more than predictions can tell apart; the user's where none
+ * runs. */
+static void choose(Improve *m)
 {
   const GArray *path = m->near->path;
   const Nearby *near = path->len ? &g_array_index(path, Nearby, path->len - 1) : NULL;
@@ -140,7 +142,11 @@ static gboolean choose(Improve *m, GError **error)
     m->chosen = best->plan;
     m->chose = "the best plan of all";
   }
-  if (near || best || m->near->fits)
+}
+
+static gboolean check_chosen(const Improve *m, GError **error)
+{
+  if (m->near->path->len > 0 || m->found->best->len > 0 || m->near->fits)
     return TRUE;
   if (m->found->halted)
     return runtime_error(error, "%s: stopped before any plan that fits was found", m->path);
@@ -152,8 +158,12 @@ static gboolean choose(Improve *m, GError **error)
 
 static void print_answer(Improve *m)
 {
+  g_autoptr(Trace) own = m->options->explain && !m->refused ? simulate_plan(m->model, m->cluster, &m->plan) : NULL;
+  gboolean changes = m->refused ? check_chosen(m, NULL) : !plan_same(&m->plan, &m->chosen);
+  g_autoptr(Trace) chosen = m->options->explain && changes ? simulate_plan(m->model, m->cluster, &m->chosen) : NULL;
   const Improvement answer = { m->path, m->launch, m->model, m->cluster, m->accuracy, &m->plan,
-                               m->refused ? m->refused->message : NULL, m->near, m->found };
+                               m->refused ? m->refused->message : NULL, m->near, m->found,
+                               own, chosen, &m->chosen, m->chose };
   g_autoptr(GString) json = g_string_new(NULL);
   JsonWriter w;
 
@@ -248,6 +258,7 @@ gboolean improve_run(const PlanOptions *options, GError **error)
     return FALSE;
   m.near = nearby_plans(m.model, m.cluster, &m.plan, &m.watch.stop, options->threads);
   find_best(&m);
+  choose(&m);
   print_answer(&m);
-  return choose(&m, error) && write_files(&m, error);
+  return check_chosen(&m, error) && write_files(&m, error);
 }

@@ -121,7 +121,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--price", o->price != NULL, besides, NULL },
     { "--power-limit", o->power_limit != NULL, besides, NULL },
     { "--operations", o->operations != NULL, besides, NULL },
-    { "--explain", o->explain, ASKED_PLAN, NULL },
+    { "--explain", o->explain, ASKED_PLAN | ASKED_IMPROVE, NULL },
     { "--refine", o->refine, ASKED_PLAN, NULL },
     { "--layerwise", o->layerwise, ASKED_PLAN, NULL },
     { "--certificate", o->certificate != NULL, ASKED_PLAN, NULL },
