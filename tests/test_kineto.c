@@ -5,6 +5,7 @@
 
 #include <glib/gstdio.h>
 #include <math.h>
+#include <string.h>
 
 /* ---- what every consumer of such files relies on ---- */
 
@@ -346,6 +347,39 @@ START_TEST(two_traces_share_a_file)
 }
 END_TEST
 
+/* Cores of a CPU are joined by MPI, GPUs by NCCL, as the head, the groups and each kernel say. */
+START_TEST(collectives_are_of_the_library_that_runs)
+{
+  static const struct {
+    int sms;
+    const char *backend, *config, *starts, *sends;
+  } all[] = { { 108, "nccl", "cuda:nccl", "ncclDevKernel_", "ncclDevKernel_SendRecv(" },
+              { 1, "mpi", "cpu:mpi", "MPI_", "MPI_Isend(" } };
+  Run r = run_new((Shape) { 2, 4, 1, 2, 8, TRUE });
+  TraceView view = { &r.result, r.trace, "", TRUE, 0 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(all); i++) {
+    r.cluster->device.sms = all[i].sms;
+    g_autoptr(JsonDoc) doc = merged(&view, 1);
+    const cJSON *job = json_get(json_root(doc), "distributedInfo"), *item;
+    int sends = 0, sums = 0;
+    ck_assert_str_eq(text(job, "backend"), all[i].backend);
+    cJSON_ArrayForEach(item, json_get(job, "pg_config"))
+      ck_assert_str_eq(text(item, "backend_config"), all[i].config);
+    cJSON_ArrayForEach(item, json_get(json_root(doc), "traceEvents")) {
+      if (!is(item, "X") || !json_get(json_get(item, "args"), "Collective name"))
+        continue;
+      ck_assert_msg(g_str_has_prefix(text(item, "name"), all[i].starts), "%s", text(item, "name"));
+      sends += g_str_has_prefix(text(item, "name"), all[i].sends);
+      sums += strstr(text(item, "name"), "educe") != NULL;
+    }
+    ck_assert_int_gt(sends, 0);
+    ck_assert_int_gt(sums, 0);
+  }
+  run_clear(&r);
+}
+END_TEST
+
 /* The checker is worth something only if it sees what is wrong. */
 START_TEST(overlap_is_seen)
 {
@@ -401,7 +435,6 @@ END_TEST
 
 #define SHAPES G_N_ELEMENTS(shapes)
 TEST_LOOPS("kineto", { merged_keeps_the_rules, SHAPES }, { every_rank_keeps_the_rules, SHAPES },
-           { every_schedule_keeps_the_rules },
-           { times_and_bytes_are_the_traces }, { two_traces_share_a_file }, { overlap_is_seen },
-           { groups_are_the_meshs },
+           { every_schedule_keeps_the_rules }, { times_and_bytes_are_the_traces }, { two_traces_share_a_file },
+           { collectives_are_of_the_library_that_runs }, { overlap_is_seen }, { groups_are_the_meshs },
            { folder_that_cannot_be_made })

@@ -141,7 +141,7 @@ typedef struct {
   double memory_bytes;                  /* usable */
   double memory_bytes_per_s;
   double l2_bytes;
-  int sms;                              /* or compute units */
+  int sms;                              /* or compute units; 1 where the device is a core of a CPU */
   double host_bytes_per_s;              /* to host memory, per direction */
   gboolean host_coherent;               /* by a link between chips of one memory space (NVLink-C2C), not by PCIe */
   gboolean fp8_columns;                 /* products of 8 bits with a scale a tensor read either factor by rows or columns */
@@ -159,6 +159,12 @@ typedef struct {
 static inline gboolean device_scales_blocks(const Device *device)
 {
   return device->peak_flops_per_s[DTYPE_FP4] > 0;
+}
+
+/* Whether it is a core of a CPU, between which MPI moves data and not NCCL. */
+static inline gboolean device_is_core(const Device *device)
+{
+  return device->sms == 1;
 }
 
 /* The kernel that runs where `asked` is: itself, but on a device whose curves are of memory-efficient attention alone

@@ -26,7 +26,8 @@ struct KernelTimes {
 static const struct {
   const char *part, *kind;
 } kinds[] = {
-  { "nccl", "communication" }, { "flash", "attention" },   { "fmha", "attention" },       { "attention", "attention" },
+  { "nccl", "communication" }, { "MPI_", "communication" }, { "flash", "attention" },     { "fmha", "attention" },
+  { "attention", "attention" },
   { "gemm", "product" },       { "cutlass", "product" },   { "cublas", "product" },       { "nvjet", "product" },
   { "CUDA graph", "graph" },
   { "Memcpy", "copy" },        { "Memset", "copy" },       { "multi_tensor", "optimizer" }, { "adam", "optimizer" },

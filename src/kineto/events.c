@@ -30,6 +30,13 @@ static const char *const kernels[COLLECTIVE_COUNT] = {
   [COLLECTIVE_BROADCAST] = "Broadcast",    [COLLECTIVE_SEND] = "SendRecv",
 };
 
+/* As MPI calls them. */
+static const char *const calls[COLLECTIVE_COUNT] = {
+  [COLLECTIVE_ALL_REDUCE] = "Iallreduce",   [COLLECTIVE_ALL_GATHER] = "Iallgather",
+  [COLLECTIVE_REDUCE_SCATTER] = "Ireduce_scatter_block", [COLLECTIVE_ALL_TO_ALL] = "Ialltoallv",
+  [COLLECTIVE_BROADCAST] = "Ibcast",        [COLLECTIVE_SEND] = "Isend",
+};
+
 /* As torch's argument "Collective name". */
 static const char *const operations[COLLECTIVE_COUNT] = {
   [COLLECTIVE_ALL_REDUCE] = "allreduce", [COLLECTIVE_ALL_GATHER] = "_allgather_base",
@@ -225,6 +232,14 @@ static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segme
   group_put_args(sink->w, view, group_of_segment(view, segment), sink->rank);
 }
 
+/* Newly allocated: by the library that runs. */
+static char *communication_name(const TraceIndex *x, const char *kernel, const char *call)
+{
+  gboolean mpi = device_is_core(&x->view->result->cluster->device);
+
+  return g_strconcat(mpi ? "MPI_" : "ncclDevKernel_", mpi ? call : kernel, NULL);
+}
+
 /* Computes first, then what of its communication nothing hides. */
 static void put_pass(EventSink *sink, const TraceIndex *x, const Span *s)
 {
@@ -243,7 +258,8 @@ static void put_pass(EventSink *sink, const TraceIndex *x, const Span *s)
     close_slice(sink);
   }
   if (to > middle) {
-    open_slice(sink, x, "kernel", "ncclDevKernel_TensorParallel", STREAM_TENSOR, middle, to);
+    g_autofree char *name = communication_name(x, "TensorParallel", "TensorParallel");
+    open_slice(sink, x, "kernel", name, STREAM_TENSOR, middle, to);
     json_put_string(sink->w, "of", title);
     Layout room;
     const Layout *view = layout_of_layer(x->layout, segment->first_layer, &room);
@@ -256,11 +272,11 @@ static void put_communication(EventSink *sink, const TraceIndex *x, const Span *
 {
   const Segment *segment = &g_array_index(x->view->trace->segments, Segment, s->segment);
   g_autofree char *algorithm = segment->cost.algorithm ? g_ascii_strup(segment->cost.algorithm, -1) : g_strdup("");
+  Collective collective = s->kind == TASK_SEND ? COLLECTIVE_SEND : segment->collective;
+  g_autofree char *kind = communication_name(x, kernels[collective], calls[collective]);
   g_autofree char *name = s->kind == TASK_SEND
-                              ? g_strdup_printf("ncclDevKernel_SendRecv(%c mb%u c%d)", pass_letters[s->pass], s->micro,
-                                                s->chunk)
-                              : g_strdup_printf("ncclDevKernel_%s_%s(%s)", kernels[segment->collective], algorithm,
-                                                task_kind_names[s->kind]);
+                              ? g_strdup_printf("%s(%c mb%u c%d)", kind, pass_letters[s->pass], s->micro, s->chunk)
+                              : g_strdup_printf("%s_%s(%s)", kind, algorithm, task_kind_names[s->kind]);
 
   open_slice(sink, x, "kernel", name, stream, ns(s->start), ns(s->end));
   put_sizes(sink, x, segment);

@@ -103,14 +103,14 @@ void group_put_args(JsonWriter *w, const Layout *layout, ProcessGroup group, int
 }
 
 /* torch leaves the ranks of the group of all ranks away. */
-static void put_group(JsonWriter *w, const Layout *layout, ProcessGroup group, int rank)
+static void put_group(JsonWriter *w, const Layout *layout, ProcessGroup group, const char *backend, int rank)
 {
   int size = group_size(layout, group);
 
   json_open_line(w, NULL, '{');
   json_put_string(w, "pg_name", groups[group].name);
   json_put_string(w, "pg_desc", groups[group].description);
-  json_put_string(w, "backend_config", "cuda:nccl");
+  json_put_string(w, "backend_config", backend);
   json_put_int(w, "pg_size", size);
   json_open(w, "ranks", '[');
   for (int i = 0; i < size && group != GROUP_WORLD; i++)
@@ -119,9 +119,9 @@ static void put_group(JsonWriter *w, const Layout *layout, ProcessGroup group, i
   json_close_line(w, '}');
 }
 
-void group_put_all(JsonWriter *w, const Layout *layout, int rank)
+void group_put_all(JsonWriter *w, const Layout *layout, const char *backend, int rank)
 {
   for (int group = 0; group < GROUP_COUNT; group++)
     if (group == GROUP_WORLD || group_size(layout, group) > 1)
-      put_group(w, layout, group, rank);
+      put_group(w, layout, group, backend, rank);
 }

@@ -21,8 +21,8 @@ ProcessGroup group_of_segment(const Layout *layout, const Segment *segment);
 /* The group as the arguments of an event. */
 void group_put_args(JsonWriter *w, const Layout *layout, ProcessGroup group, int rank);
 
-/* All groups of more than one rank that a rank is in, as members of an open array. */
-void group_put_all(JsonWriter *w, const Layout *layout, int rank);
+/* All groups of more than one rank that a rank is in, as members of an open array; backend: "cuda:nccl". */
+void group_put_all(JsonWriter *w, const Layout *layout, const char *backend, int rank);
 
 /* Ranks of the group of this rank. */
 int group_size(const Layout *layout, ProcessGroup group);

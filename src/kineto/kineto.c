@@ -16,19 +16,22 @@ static void put_device(JsonWriter *w, const Result *r, int device)
   json_close(w, ']');
 }
 
-static void put_distributed(JsonWriter *w, const Layout *layout, int rank)
+static void put_distributed(JsonWriter *w, const Result *r, int rank)
 {
+  const Layout *layout = &r->layout;
+  gboolean mpi = device_is_core(&r->cluster->device);
+  const char *backend = mpi ? "mpi" : "nccl";
   int count = 0;
 
   for (int group = 0; group < GROUP_COUNT; group++)
     count += group == GROUP_WORLD || group_size(layout, group) > 1;
   json_open(w, "distributedInfo", '{');
-  json_put_string(w, "backend", "nccl");
+  json_put_string(w, "backend", backend);
   json_put_int(w, "rank", rank);
   json_put_int(w, "world_size", layout->mesh.ranks);
   json_put_int(w, "pg_count", count);
   json_open(w, "pg_config", '[');
-  group_put_all(w, layout, rank);
+  group_put_all(w, layout, mpi ? "cpu:mpi" : "cuda:nccl", rank);
   json_close(w, ']');
   json_close(w, '}');
 }
@@ -39,7 +42,7 @@ static void open_file(JsonWriter *w, const Result *r, int rank, int device, cons
   json_open(w, NULL, '{');
   json_put_int(w, "schemaVersion", 1);
   put_device(w, r, device);
-  put_distributed(w, &r->layout, rank);
+  put_distributed(w, r, rank);
   json_put_string(w, "displayTimeUnit", "ms");
   json_put_int(w, "baseTimeNanoseconds", 0);
   json_put_string(w, "traceName", name);

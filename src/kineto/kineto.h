@@ -17,8 +17,9 @@
  * the bytes held by part. Times are microseconds from the step's start, exact
  * to the nanosecond.
  *
- * Communication kernels are called nccl..., by which such tools know them; their
- * sizes are given as elements of one byte.
+ * Communication kernels are called nccl..., by which such tools know them, and
+ * MPI_... on cores of a CPU, which tdp-run and torch join by MPI; their sizes are
+ * given as elements of one byte.
  *
  * Rows of a trace hold equally many consecutive ranks.
  */
