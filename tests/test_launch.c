@@ -392,6 +392,10 @@ START_TEST(bad_scripts)
           "x.sh: --hybrid-layer-pattern: M-M/M-/M*: expected modules for multi-token prediction that are alike");
   refuses("python pretrain_hybrid.py " SIZES "--pipeline-model-parallel-size 2 --hybrid-layer-pattern 'M-|M|-M'\n",
           "x.sh: --hybrid-layer-pattern: M-|M|-M: expected a multiple of 2 stages");
+  refuses("python pretrain_mamba.py " SIZES "--num-layers 12 --hybrid-override-pattern 'M-M-*'\n",
+          "x.sh: --hybrid-override-pattern: M-M-*: expected the 12 layers of --num-layers, not 5");
+  refuses("python pretrain_hybrid.py " SIZES "--hybrid-layer-pattern M-M- --hybrid-override-pattern M-M-\n",
+          "x.sh: --hybrid-override-pattern: M-M-: expected without --hybrid-layer-pattern, which replaced it");
   refuses("python pretrain_gpt.py " SIZES "--num-layers 2 --tensor-model-parallel-size 2 --world-size 2147483647\n",
           "x.sh: ranks: 2147483647: expected at most 10000000");
   refuses("python pretrain_gpt.py " SIZES "--num-layers 2 --tensor-model-parallel-size 4000000 "

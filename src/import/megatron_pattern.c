@@ -44,12 +44,26 @@ static const char *pattern_of_shares(Reading *r)
   return g_intern_string(letters);
 }
 
+/* Until Core 0.17 an argument of its own said the layers of each further token's module. */
+static const char *with_modules(Reading *r, const char *text)
+{
+  const char *module = reading_text(r, "mtp_hybrid_override_pattern");
+  int modules = reading_int(r, "mtp_num_layers", 0);
+
+  if (!*module || !*text || strchr(text, '/') || modules < 1 || modules > LAYERS_LISTED)
+    return text;
+  g_autoptr(GString) all = g_string_new(text);
+  for (int i = 0; i < modules; i++)
+    g_string_append_printf(all, "/%s", module);
+  return g_intern_string(all->str);
+}
+
 const char *pattern_text(Reading *r)
 {
   const char *text = reading_text(r, "hybrid_layer_pattern"), *older = reading_text(r, "hybrid_override_pattern");
   const char *shares = pattern_of_shares(r);
 
-  return *text ? text : *older ? older : shares;
+  return with_modules(r, *text ? text : *older ? older : shares);
 }
 
 int pattern_stages(const char *pattern, int *layers, int most)
@@ -80,6 +94,20 @@ int pattern_layers(const char *pattern)
   return n;
 }
 
+/* An older pattern had to be as long as --num-layers said; a newer one says it alone, which is warned of. */
+static void check_length(Reading *r, int letters)
+{
+  const char *text = reading_text(r, "hybrid_layer_pattern"), *older = reading_text(r, "hybrid_override_pattern");
+  int layers = reading_int(r, "num_layers", letters);
+
+  if (*text && *older)
+    launch_fail(&r->to, "--hybrid-override-pattern: %s: expected without --hybrid-layer-pattern, which replaced it", older);
+  else if (layers != letters && *older)
+    launch_fail(&r->to, "--hybrid-override-pattern: %s: expected the %d layers of --num-layers, not %d", older, layers, letters);
+  else if (layers != letters && *text)
+    launch_assume(&r->to, "layers: the %d of --hybrid-layer-pattern, which overrides the %d of --num-layers", letters, layers);
+}
+
 static void put_mamba(Reading *r, JsonWriter *w)
 {
   int width = reading_int(r, "mamba_head_dim", 64), hidden = reading_int(r, "hidden_size", 0);
@@ -105,6 +133,7 @@ void pattern_put(Reading *r, JsonWriter *w)
                   pattern_text(r));
   reading_flag(r, "spec");
   reading_int(r, "mtp_num_layers", 0);
+  check_length(r, (int)strlen(letters));
   json_put_string(w, "layer_pattern", letters);
   if (!strchr(letters, 'E') && reading_int(r, "num_experts", 0) > 1)
     launch_assume(&r->to, "no experts: no layer of the pattern has any (E), whatever --num-experts says");
