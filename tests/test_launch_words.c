@@ -141,6 +141,36 @@ START_TEST(patterns)
 }
 END_TEST
 
+/* What the older argument says must be --num-layers; the newer one overrides it, which is said. */
+START_TEST(pattern_lengths)
+{
+  static const struct {
+    const char *arguments, *model, *assumed;
+  } cases[] = {
+    { "--hybrid-layer-pattern M-M-*", "\"layers\": 5",
+      "layers: the 5 of --hybrid-layer-pattern, which overrides the 12 of --num-layers" },
+    { "--hybrid-layer-pattern M-M-*-M-M-*-", "\"layers\": 12", NULL },
+    { "--hybrid-override-pattern M-M-*-M-M-*-", "\"layers\": 12", NULL },
+    { "--hybrid-override-pattern M-M-*-M-M-*- --mtp-num-layers 2 --mtp-hybrid-override-pattern '*-'",
+      "\"mtp_num_layers\": 2,\n  \"mtp_layer_pattern\": \"*-\"", NULL },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("python pretrain_hybrid.py " SIZES "%s\n", cases[i].arguments);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_read(text, "x.sh", &(LaunchOptions) { 8 }, &error);
+    ck_assert_msg(launch != NULL, "%s", error ? error->message : "");
+    ck_assert_msg(strstr(launch->model, cases[i].model) != NULL, "%s", launch->model);
+    gboolean said = FALSE;
+    for (guint k = 0; k < launch->assumed->len; k++)
+      said |= g_str_has_prefix(launch->assumed->pdata[k], "layers: ");
+    ck_assert_int_eq(said, cases[i].assumed != NULL);
+    if (said)
+      ck_assert(g_ptr_array_find_with_equal_func(launch->assumed, cases[i].assumed, g_str_equal, NULL));
+  }
+}
+END_TEST
+
 #define EXPERTS "--num-experts 8 --expert-model-parallel-size 4 --moe-grouped-gemm --moe-permute-fusion "
 #define FLEX EXPERTS "--moe-token-dispatcher-type flex "
 
@@ -482,6 +512,6 @@ START_TEST(recorded_layers)
 }
 END_TEST
 
-TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, exchanges, kernels_of_experts,
+TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, pattern_lengths, exchanges, kernels_of_experts,
           stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, named_tokenizers, padded_vocabularies, not_simulated,
           groups_are_apart, groups_of_arguments, recorded_layers)

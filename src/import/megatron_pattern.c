@@ -101,11 +101,14 @@ static void check_length(Reading *r, int letters)
   int layers = reading_int(r, "num_layers", letters);
 
   if (*text && *older)
-    launch_fail(&r->to, "--hybrid-override-pattern: %s: expected without --hybrid-layer-pattern, which replaced it", older);
+    launch_fail(&r->to, "--hybrid-override-pattern: %s: expected without --hybrid-layer-pattern, which replaced it",
+                older);
   else if (layers != letters && *older)
-    launch_fail(&r->to, "--hybrid-override-pattern: %s: expected the %d layers of --num-layers, not %d", older, layers, letters);
+    launch_fail(&r->to, "--hybrid-override-pattern: %s: expected the %d layers of --num-layers, not %d", older, layers,
+                letters);
   else if (layers != letters && *text)
-    launch_assume(&r->to, "layers: the %d of --hybrid-layer-pattern, which overrides the %d of --num-layers", letters, layers);
+    launch_assume(&r->to, "layers: the %d of --hybrid-layer-pattern, which overrides the %d of --num-layers", letters,
+                  layers);
 }
 
 static void put_mamba(Reading *r, JsonWriter *w)
