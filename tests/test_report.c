@@ -341,6 +341,35 @@ START_TEST(explanation_by_hand)
 }
 END_TEST
 
+/* What ends a step is of the replicas only where there are any: at dp 1 the pipeline's ends sum the table that they
+ * share, and all ranks a norm. */
+START_TEST(what_ends_a_step_is_named)
+{
+  static const struct {
+    Shape shape;
+    gboolean tied;
+    const char *name, *adjective;
+  } cases[] = {
+    { { 1, 4, 1, 1, 8, TRUE }, TRUE, "embedding group", "embedding-group" },
+    { { 1, 4, 1, 1, 8, TRUE }, FALSE, "gradient norm", "gradient-norm" },
+    { { 2, 1, 1, 1, 8, TRUE }, TRUE, "gradient norm", "gradient-norm" },
+    { { 1, 4, 1, 2, 8, TRUE }, TRUE, "data parallel", "data-parallel" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Run r = run_new(cases[i].shape);
+    r.model->tied_embeddings = cases[i].tied;
+    r.result.metrics.data_comm_s = 0.1 * r.result.metrics.iteration_s;
+    g_autofree char *summary = report_summary(&r.result), *text = report_explain(&r.result, r.trace);
+    g_autofree char *line = g_strdup_printf("\n  %s ", cases[i].name);
+    g_autofree char *words = g_strdup_printf("exposed %s communication 10.0 %%", cases[i].adjective);
+    ck_assert_msg(strstr(summary, line) != NULL, "%zu: %s", i, summary);
+    ck_assert_msg(strstr(text, words) != NULL, "%zu: %s", i, text);
+    run_clear(&r);
+  }
+}
+END_TEST
+
 /* All that a step is spent on is named, and nothing that only rounding left. */
 START_TEST(all_of_the_step_is_named)
 {
@@ -353,7 +382,7 @@ START_TEST(all_of_the_step_is_named)
                    .pipeline_comm_s = 0.01 * step_s, .offload_s = 0.2 * step_s, .optimizer_s = 0.12 * step_s };
   g_autofree char *why = report_explain(&r.result, r.trace), *summary = report_summary(&r.result);
   ck_assert_ptr_nonnull(strstr(why, "computation 50.0 %, exposed tensor, context and expert-parallel communication 4.0 %, "
-                                    "exposed data-parallel communication 3.0 %, idle and sends 11.0 %, exposed copies to "
+                                    "exposed embedding-group communication 3.0 %, idle and sends 11.0 %, exposed copies to "
                                     "and from the host 20.0 %, optimizer 12.0 %.\n"));
   ck_assert_ptr_null(strstr(summary, "tensor parallel"));
   ck_assert_ptr_nonnull(strstr(summary, "expert parallel"));
@@ -547,6 +576,7 @@ TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_fo
           what_attends_is_said, units_stand_where_they_differ, json_has_every_stage,
           what_is_too_large_does_not_fit, summary_names_what_matters, summary_says_where_time_goes,
           timeline_is_the_figure_of_the_paper, further_chunks_are_small, pairs_are_one_box, explanation_by_hand,
+          what_ends_a_step_is_named,
           all_of_the_step_is_named, timeline_keeps_to_its_columns, colors_change_no_letter,
           memory_is_drawn_as_high_as_it_is, collectives_are_counted_by_hand, norm_is_of_all_stages,
           one_device_does_not_communicate, csv_has_a_line_a_span, csv_ends_with_the_step)

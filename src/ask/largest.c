@@ -64,7 +64,7 @@ typedef struct {
 enum { TURNS = 2 };
 
 static const struct {
-  const char *name, *key;
+  const char *name, *key; /* name: NULL = of whoever ends the step (result_data_text) */
   double (*seconds)(const Result *result);
   Switch switches[TURNS];
 } parts[] = {
@@ -77,7 +77,7 @@ static const struct {
   { "exposed tensor-parallel communication", "tensor_comm", tensor, { { NULL, NULL } } },
   { "exposed context-parallel communication", "context_comm", context, { { NULL, NULL } } },
   { "the exposed exchange of experts' tokens", "expert_comm", experts, { { overlaps_exchange, "ep_overlap=1" } } },
-  { "exposed data-parallel communication", "data_comm", data, { { NULL, NULL } } },
+  { NULL, "data_comm", data, { { NULL, NULL } } },
   { "exposed copies to and from the host", "offload", copies, { { NULL, NULL } } },
   { "waits for other stages", "stages", stages, { { NULL, NULL } } },
 };
@@ -142,6 +142,13 @@ static void say_switch(GString *s, const Result *r, const Largest *l, int i)
     g_string_append_printf(s, ", but needs %s a GPU, of which %s are usable", need, usable);
 }
 
+/* Newly allocated. */
+static char *name_of(const Result *r, gsize part)
+{
+  g_autofree char *ends = result_data_adjective(r);
+  return parts[part].name ? g_strdup(parts[part].name) : g_strdup_printf("exposed %s communication", ends);
+}
+
 char *largest_text(const Result *r)
 {
   GString *s = g_string_new(NULL);
@@ -149,9 +156,9 @@ char *largest_text(const Result *r)
 
   if (!find_largest(r, &l))
     return g_string_free(s, FALSE);
-  g_autofree char *seconds = format_seconds(l.seconds);
+  g_autofree char *seconds = format_seconds(l.seconds), *name = name_of(r, l.part);
   g_string_append_printf(s, "Of what another choice would change, most goes to %s: %s, %.1f %% of the step.",
-                         parts[l.part].name, seconds, 100 * l.seconds / r->metrics.iteration_s);
+                         name, seconds, 100 * l.seconds / r->metrics.iteration_s);
   for (int i = 0; i < l.n; i++)
     say_switch(s, r, &l, i);
   g_string_append(s, l.n > 0 ? ".\n" : "\n");

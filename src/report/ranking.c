@@ -170,13 +170,13 @@ char *report_losses(const Result *results, int n)
 char *report_bottleneck(const Result *r)
 {
   const Metrics *m = &r->metrics;
-  g_autofree char *step = format_seconds(m->iteration_s);
+  g_autofree char *step = format_seconds(m->iteration_s), *ends = result_data_adjective(r);
   GString *s = g_string_new(NULL);
 
   g_string_append_printf(s, "The critical stage spends its step of %s as follows: computation %.1f %%, exposed tensor, context "
-                            "and expert-parallel communication %.1f %%, exposed data-parallel communication %.1f %%, "
+                            "and expert-parallel communication %.1f %%, exposed %s communication %.1f %%, "
                             "idle and sends %.1f %%", step, 100 * m->compute_s / m->iteration_s,
-                         100 * tensor(m) / m->iteration_s, 100 * m->data_comm_s / m->iteration_s,
+                         100 * tensor(m) / m->iteration_s, ends, 100 * m->data_comm_s / m->iteration_s,
                          100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
   if (m->offload_s > 0)
     g_string_append_printf(s, ", exposed copies to and from the host %.1f %%", 100 * m->offload_s / m->iteration_s);

@@ -51,6 +51,21 @@ const char *result_peak_text(const Result *r)
   return r->cluster->n_types ? "the stage with least room left" : "the fullest stage";
 }
 
+const char *result_data_text(const Result *r)
+{
+  if (r->layout.has_replicas)
+    return "data parallel";
+  if (schedule_copies(r->layout.pipeline.schedule) > 1)
+    return "model copies";
+  gboolean ends = layout_sums_ends(&r->layout, r->model) || pipeline_entry_copies(&r->layout.pipeline, r->model);
+  return ends ? "embedding group" : "gradient norm";
+}
+
+char *result_data_adjective(const Result *r)
+{
+  return g_strdelimit(g_strdup(result_data_text(r)), " ", '-');
+}
+
 Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace)
 {
   Metrics metrics;

@@ -228,7 +228,7 @@ Table *time_table(const Result *r)
   add_exposed(table, "context parallel", m->context_comm_s, hidden_s[HIDDEN_CONTEXT], step_s);
   add_exposed(table, "expert parallel", m->expert_comm_s, hidden_s[HIDDEN_EXPERT], step_s);
   add_exposed(table, "pipeline", m->pipeline_comm_s, hidden_s[HIDDEN_PIPELINE], step_s);
-  add_exposed(table, "data parallel", m->data_comm_s, hidden_s[HIDDEN_DATA], step_s);
+  add_exposed(table, result_data_text(r), m->data_comm_s, hidden_s[HIDDEN_DATA], step_s);
   add_exposed(table, "offload", m->offload_s, hidden_s[HIDDEN_OFFLOAD], step_s);
   add_exposed(table, "optimizer", m->optimizer_s, 0, step_s);
   add_exposed(table, "idle", m->idle_s, 0, step_s);
