@@ -188,13 +188,30 @@ Model *cli_load_model_of(const char *name, const char *plan, GError **error)
   return launch ? launch_model(launch, plan, error) : cli_load_model(name, error);
 }
 
+static void note_lines(const char *path, const char *title, const GPtrArray *lines)
+{
+  for (guint i = 0; i < lines->len; i++)
+    g_printerr("%s: note: %s: %s%s\n", g_get_prgname(), path, title, (const char *)lines->pdata[i]);
+}
+
+/* What another tool's file leaves open, and what of it is not simulated. */
+static void note_launch(const Launch *launch, const char *path)
+{
+  note_lines(path, "taken for granted: ", launch->assumed);
+  note_lines(path, "not known, and left alone: ", launch->unknown);
+  note_lines(path, "not simulated, though time or memory may feel it: ", launch->beyond);
+}
+
 /* Of a plan file, or of another tool's that says as much. */
 static gboolean read_plan(const char *path, const Model *model, Plan *plan, Framework **framework, GError **error)
 {
   g_autoptr(Launch) launch = NULL;
 
-  return launch_file(path, "plans", &launch, error) &&
-         launch_plan(launch, path, model, plan, framework, error);
+  if (!launch_file(path, "plans", &launch, error) || !launch_plan(launch, path, model, plan, framework, error))
+    return FALSE;
+  if (launch)
+    note_launch(launch, path);
+  return TRUE;
 }
 
 Cluster *cli_load_cluster(const char *name, GError **error)

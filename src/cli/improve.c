@@ -67,10 +67,14 @@ static gboolean load_plan(Improve *m, GError **error)
     return FALSE;
   if (m->options->seq > 0 && m->plan.seq != m->options->seq)
     return input_error(error, "--seq: %d: expected the %d that %s says", m->options->seq, m->plan.seq, m->path);
+  int whole = m->cluster->devices;
   if (!cluster_resize(m->cluster, m->plan.gpus, error)) {
     g_prefix_error(error, "%s: gpus: ", m->path);
     return FALSE;
   }
+  if (m->launch && m->launch->gpus_open && m->cluster->devices < whole)
+    g_printerr("tdp-plan: note: %s: does not say how many GPUs it runs on: %d taken, of the %d of %s (--gpus)\n", m->path,
+               m->cluster->devices, whole, m->cluster->name);
   if (balance_plan(m->model, m->cluster, &m->plan, &m->refused))
     plan_check(&m->plan, m->model, m->cluster, &m->refused);
   return TRUE;

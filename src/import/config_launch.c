@@ -47,7 +47,7 @@ gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each)
     return launch_fail(&r->to, "--gpus: %d: expected a multiple of the %d that the degrees divide", r->gpus, (int)each);
   if (gpus <= 0) {
     gpus = each;
-    launch_assume(&r->to, "gpus: %d: the file does not say how many it runs on (--gpus)", (int)gpus);
+    launch_assume_gpus(&r->to, (int)gpus);
   }
   r->to.out->gpus = (int)gpus;
   return !r->to.failed;

@@ -52,6 +52,12 @@ void launch_assume(LaunchReading *r, const char *format, ...)
   va_end(args);
 }
 
+void launch_assume_gpus(LaunchReading *r, int gpus)
+{
+  r->out->gpus_open = TRUE;
+  launch_assume(r, "gpus: %d: the file does not say how many it runs on (--gpus)", gpus);
+}
+
 void launch_free(Launch *l)
 {
   g_free(l->model);

@@ -26,6 +26,7 @@ typedef struct {
   char *unknown_model; /* what names one that we have no file of; NULL = nothing does */
   char *plan;         /* a plan file */
   int gpus;           /* of the plan */
+  gboolean gpus_open; /* nobody says how many: as many as its degrees come to */
   double measured_s;  /* a step, where a log tells it; 0 = not */
   double measured_bytes; /* allocated at the peak, likewise */
   GPtrArray *ignored; /* char *: "data: --data-path, --split" of what is no matter to time and memory */

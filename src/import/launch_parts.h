@@ -18,6 +18,7 @@ gboolean launch_fail(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2,
 
 /* Takes a line for granted. */
 void launch_assume(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
+void launch_assume_gpus(LaunchReading *r, int gpus); /* of a file that does not say how many */
 
 Launch *launch_new(void);
 

@@ -500,7 +500,7 @@ static void read_gpus(Reading *r, Degrees *d)
     launch_assume(&r->to, "gpus: %d: the launch line's %d do not divide into tensor %d x pipeline %d x context %d and "
                   "experts over %d (--gpus)", d->gpus, r->gpus, d->tp, d->pp, d->cp, (int)experts);
   else if (r->gpus <= 0)
-    launch_assume(&r->to, "gpus: %d: the file does not say how many it runs on (--gpus)", d->gpus);
+    launch_assume_gpus(&r->to, d->gpus);
 }
 
 /* "0:384 200B:768 400B:1152": the last one. */
