@@ -20,6 +20,9 @@ static void check(const char *gpu, double told_bits_per_s, double gbit_per_s, co
   ck_assert_msg(c != NULL, "%s", error ? error->message : "");
   ck_assert_str_eq(c->tiers[c->network_tier].link.name, link);
   ck_assert_double_eq_tol(c->tiers[c->network_tier].port_bytes_per_s, gbit_per_s * 1e9 / 8, 1);
+  g_autofree char *taken = g_strdup_printf("network.nic_gbit_per_s (%g taken, %s", gbit_per_s,
+                                           strstr(gpu, "mi300") ? "a guess, " : "as the DGX of ");
+  ck_assert(told_bits_per_s > 0 ? !notes.untold : g_str_has_prefix(notes.untold, taken));
   import_notes_clear(&notes);
 }
 

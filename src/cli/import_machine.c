@@ -138,7 +138,8 @@ static gboolean take(Found *f, const char *file, GError **error)
 
 /* ---- the cluster ---- */
 
-static char *server_json(const Found *f, GError **error)
+/* bytes_per_s: of the network, as it was said; 0 = nobody did. */
+static char *server_json(const Found *f, double bytes_per_s, GError **error)
 {
   ImportNotes notes = { .file = f->topology, .gpu = f->gpu };
   char *json = f->importer->read(f->text, &notes, error);
@@ -146,7 +147,7 @@ static char *server_json(const Found *f, GError **error)
   if (notes.strange)
     fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", f->topology, notes.strange,
             notes.first_strange);
-  if (json && notes.untold)
+  if (json && notes.untold && bytes_per_s <= 0)
     fprintf(stderr, "%s: not told, to be filled in: %s\n", f->topology, notes.untold);
   import_notes_clear(&notes);
   return json;
@@ -292,7 +293,7 @@ char *import_machine(char *const *files, const MachineSaid *said, GError **error
                 "the XML of NCCL_TOPO_DUMP_FILE, among the files");
     return NULL;
   }
-  g_autofree char *text = server_json(&f, error);
+  g_autofree char *text = server_json(&f, said->bytes_per_s, error);
   cJSON *server = text ? cJSON_Parse(text) : NULL;
   cJSON *network = server ? cJSON_GetObjectItemCaseSensitive(server, "network") : NULL;
   gboolean fits = server && set_rate(server, said->bytes_per_s, error) &&

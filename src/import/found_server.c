@@ -82,25 +82,32 @@ const char *found_server_link(double nic_bits_per_s)
   return infiniband[i].link;
 }
 
-/* Of NICs whose rate is not told: those of the DGX of the GPU's architecture (hardware/servers/). */
-static double usual_bits_per_s(const char *arch)
-{
-  static const struct {
-    const char *arch;
-    double bits_per_s;
-  } known[] = { { "volta", 100e9 }, { "ampere", 200e9 }, { "hopper", 400e9 }, { "blackwell", 400e9 },
-                { "blackwell-ultra", 800e9 } };
+/* NICs of the DGX of an architecture (hardware/servers/). */
+static const struct {
+  const char *arch;
+  double bits_per_s;
+} of_dgx[] = { { "volta", 100e9 }, { "ampere", 200e9 }, { "hopper", 400e9 }, { "blackwell", 400e9 },
+               { "blackwell-ultra", 800e9 } };
 
-  for (gsize i = 0; i < G_N_ELEMENTS(known); i++)
-    if (strcmp(known[i].arch, arch) == 0)
-      return known[i].bits_per_s;
-  return 200e9;
+#define NIC_USUAL 200e9 /* of others */
+
+/* Of NICs whose rate is not told; `why` is then to be freed. */
+static double usual_bits_per_s(const char *arch, char **why)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(of_dgx); i++)
+    if (strcmp(of_dgx[i].arch, arch) == 0) {
+      *why = g_strdup_printf("as the DGX of %s has them", arch);
+      return of_dgx[i].bits_per_s;
+    }
+  *why = g_strdup_printf("a guess, as no DGX is of %s", arch);
+  return NIC_USUAL;
 }
 
-static void put_network(const FoundServer *s, const char *arch, JsonWriter *w)
+static void put_network(const FoundServer *s, const char *arch, ImportNotes *notes, JsonWriter *w)
 {
   gboolean told = s->nic_bits_per_s > 0;
-  double bits_per_s = told ? s->nic_bits_per_s : usual_bits_per_s(arch);
+  g_autofree char *why = NULL;
+  double bits_per_s = told ? s->nic_bits_per_s : usual_bits_per_s(arch, &why);
 
   json_open(w, "network", '{');
   json_put_int(w, "nics_per_node", s->nics);
@@ -109,6 +116,8 @@ static void put_network(const FoundServer *s, const char *arch, JsonWriter *w)
   json_put_string(w, "source", told ? "derived: the topology's NICs; their link is a default"
                                     : "default: the topology tells the number of NICs only");
   json_close(w, '}');
+  if (!told)
+    notes->untold = g_strdup_printf("network.nic_gbit_per_s (%g taken, %s)", bits_per_s / 1e9, why);
 }
 
 char *found_server_json(const FoundServer *s, ImportNotes *notes, GError **error)
@@ -137,7 +146,7 @@ char *found_server_json(const FoundServer *s, ImportNotes *notes, GError **error
   if (s->gpus > 1)
     put_tiers(s, &w);
   if (s->nics > 0)
-    put_network(s, arch, &w);
+    put_network(s, arch, notes, &w);
   json_put_string(&w, "source", "derived: an imported topology");
   json_close(&w, '}');
   return g_string_free(text, FALSE);
