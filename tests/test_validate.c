@@ -177,6 +177,34 @@ START_TEST(summary_by_hand)
 }
 END_TEST
 
+/* A row that is alone of its cluster and precision would be compared with itself: it has no naive prediction, and what is
+ * said of others leaves it out. */
+START_TEST(naive_of_one_row)
+{
+  for (int others = 0; others < 2; others++) {
+    g_autoptr(Validation) v = validation_new(-1);
+
+    for (int i = 0; i <= 2 * others; i++)
+      put(v, "f", "s", 10, 11, 0.4 + 0.2 * i);
+    CaseResult *first = g_ptr_array_index(v->cases, 0);
+    g_free(first->key);
+    first->key = g_strdup("alone");
+    validation_finish(v);
+    CaseSummary all = validation_summary(v, NULL);
+    g_autofree char *json = validation_json(v), *csv = validation_csv(v), *text = validation_text(v, TRUE);
+    ck_assert_double_eq(first->naive_s, 0);
+    ck_assert_int_eq(all.naive_count, 2 * others);
+    ck_assert_double_eq_tol(all.naive_mape_pct, others ? 100 * (0.6 / 0.7 + 0.8 / 0.7 - 2 + 2 * (1 - 0.6 / 0.7)) / 2 : 0,
+                            1e-9);
+    ck_assert_ptr_nonnull(strstr(json, "\"naive_s\": null"));
+    ck_assert_int_eq(strstr(json, "\"naive_mape_pct\": null") != NULL, !others);
+    ck_assert_int_eq(strstr(json, "\"naive_median_ape_pct\": null") != NULL, !others);
+    ck_assert_ptr_nonnull(strstr(csv, "id,s,10,11,10.000,,"));
+    ck_assert_ptr_nonnull(strstr(text, "+10.0              -"));
+  }
+}
+END_TEST
+
 /* A row that took a default counts in all rows, not in the fully stated ones;
  * one of which only memory was measured, in the memory errors alone. */
 START_TEST(summary_of_what_is_stated)
@@ -570,5 +598,5 @@ TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_r
            { open_runs_fit }, { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { meshes_shard, 5 }, { open_chunks_are_tuned, 6 },
            { bad_habits_are_refused, G_N_ELEMENTS(words) }, { a_share_of_blocks_is_recomputed },
            { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
-           { summary_by_hand }, { sweep_by_hand }, { sweep_with_a_plan_twice }, { sweep_without_order },
+           { summary_by_hand }, { naive_of_one_row }, { sweep_by_hand }, { sweep_with_a_plan_twice }, { sweep_without_order },
            { lost_accuracy_is_noticed }, { ablations_leave_something_out })

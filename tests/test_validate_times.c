@@ -60,7 +60,8 @@ static void check_null(const cJSON *errors, gboolean null)
 
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(errors, keys[i]);
-    ck_assert_msg(null ? cJSON_IsNull(found) : cJSON_IsNumber(found), "%s", keys[i]);
+    gboolean alone = g_str_has_prefix(keys[i], "naive"); /* which nothing stands beside */
+    ck_assert_msg(null || alone ? cJSON_IsNull(found) : cJSON_IsNumber(found), "%s", keys[i]);
   }
   ck_assert(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(errors, "memory_mape_pct")));
 }

@@ -104,9 +104,10 @@ static void add_points(Page *page, const Validation *v)
 {
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(PagePoint));
   CaseSummary all = validation_summary(v, NULL);
+  g_autofree char *naive = validation_naive_text(&all);
   g_autofree char *says =
-      g_strdup_printf("%d timed runs: mean error %.1f %%, median %.1f %%, bias %+.1f %%; a naive predictor %.1f %%.",
-                      all.count, all.mape_pct, all.median_ape_pct, all.bias_pct, all.naive_mape_pct);
+      g_strdup_printf("%d timed runs: mean error %.1f %%, median %.1f %%, bias %+.1f %%%s.",
+                      all.count, all.mape_pct, all.median_ape_pct, all.bias_pct, naive);
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = g_ptr_array_index(v->cases, i);

@@ -30,9 +30,9 @@ static gboolean draw(Picture *p, const Validation *v, const char *folder, GError
   g_autoptr(GString) data = g_string_new(NULL);
   g_autoptr(GPtrArray) titles = g_ptr_array_new_with_free_func(g_free);
   CaseSummary all = validation_summary(v, NULL);
-  g_autofree char *summary =
-      g_strdup_printf("%d runs: mean error %.1f %%, median %.1f %%, bias %+.1f %%; naive predictor %.1f %%", all.count,
-                      all.mape_pct, all.median_ape_pct, all.bias_pct, all.naive_mape_pct);
+  g_autofree char *naive = validation_naive_text(&all);
+  g_autofree char *summary = g_strdup_printf("%d runs: mean error %.1f %%, median %.1f %%, bias %+.1f %%%s", all.count,
+                                             all.mape_pct, all.median_ape_pct, all.bias_pct, naive);
 
   if (write_points(v, data, titles) == 0)
     return runtime_error(error, "plots: no run was simulated: nothing to draw");

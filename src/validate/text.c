@@ -33,6 +33,15 @@ static void write_estimate(JsonWriter *w, const Estimate *e)
     json_put_string(w, "beyond_measured", e->outside);
 }
 
+/* Null where there is no row that it is of. */
+static void put_error(JsonWriter *w, const char *key, int count, double value)
+{
+  if (count > 0)
+    json_put_real(w, key, value);
+  else
+    json_put_string(w, key, NULL);
+}
+
 static void write_case(JsonWriter *w, const Validation *v, const CaseResult *r)
 {
   json_open(w, NULL, '{');
@@ -50,7 +59,7 @@ static void write_case(JsonWriter *w, const Validation *v, const CaseResult *r)
     write_estimate(w, &r->estimate);
   if (case_is_timed(r)) {
     json_put_real(w, "error_pct", case_error_pct(r));
-    json_put_real(w, "naive_s", r->naive_s);
+    put_error(w, "naive_s", r->naive_s > 0, r->naive_s);
   }
   if (case_has_memory(r)) {
     json_put_real(w, "measured_memory_bytes", r->measured_memory_bytes);
@@ -63,15 +72,6 @@ static void write_case(JsonWriter *w, const Validation *v, const CaseResult *r)
   json_close(w, '}');
 }
 
-/* Null where there is no row that it is of. */
-static void put_error(JsonWriter *w, const char *key, int count, double value)
-{
-  if (count > 0)
-    json_put_real(w, key, value);
-  else
-    json_put_string(w, key, NULL);
-}
-
 static void write_errors(JsonWriter *w, const CaseSummary *s)
 {
   json_put_int(w, "count", s->count);
@@ -81,8 +81,8 @@ static void write_errors(JsonWriter *w, const CaseSummary *s)
   put_error(w, "median_ape_pct", s->count, s->median_ape_pct);
   put_error(w, "max_ape_pct", s->count, s->max_ape_pct);
   put_error(w, "bias_pct", s->count, s->bias_pct);
-  put_error(w, "naive_mape_pct", s->count, s->naive_mape_pct);
-  put_error(w, "naive_median_ape_pct", s->count, s->naive_median_ape_pct);
+  put_error(w, "naive_mape_pct", s->naive_count, s->naive_mape_pct);
+  put_error(w, "naive_median_ape_pct", s->naive_count, s->naive_median_ape_pct);
   json_put_int(w, "memory_count", s->memory_count);
   put_error(w, "memory_mape_pct", s->memory_count, s->memory_mape_pct);
   json_put_int(w, "refused", s->refused);
@@ -164,7 +164,7 @@ char *validation_csv(const Validation *v)
     put_figure(text, r->measured_s > 0, "%.6g", r->measured_s);
     put_figure(text, !r->skipped, "%.6g", r->predicted_s);
     put_figure(text, timed, "%.3f", timed ? case_error_pct(r) : 0);
-    put_figure(text, timed, "%.6g", r->naive_s);
+    put_figure(text, r->naive_s > 0, "%.6g", r->naive_s);
     put_figure(text, memory, "%.0f", r->measured_memory_bytes);
     put_figure(text, memory, "%.0f", r->predicted_memory_bytes);
     put_figure(text, memory, "%.3f", memory ? memory_error_pct(r) : 0);
@@ -175,12 +175,18 @@ char *validation_csv(const Validation *v)
   return g_string_free(text, FALSE);
 }
 
+char *validation_naive_text(const CaseSummary *s)
+{
+  return s->naive_count ? g_strdup_printf("; naive predictor %.1f %%", s->naive_mape_pct) : g_strdup("");
+}
+
 static void add_summary(Table *t, const char *title, const CaseSummary *s)
 {
   table_add(t, "%s|%d|%d|%d", title, s->count, s->skipped, s->defaulted);
   const double figures[] = { s->mape_pct, s->median_ape_pct, s->max_ape_pct, s->bias_pct, s->naive_mape_pct };
+  const int counts[] = { s->count, s->count, s->count, s->count, s->naive_count };
   for (gsize i = 0; i < G_N_ELEMENTS(figures); i++)
-    table_add(t, s->count == 0 ? "-" : i == 3 ? "%+.1f" : "%.1f", figures[i]);
+    table_add(t, counts[i] == 0 ? "-" : i == 3 ? "%+.1f" : "%.1f", figures[i]);
   table_add(t, "%d", s->memory_count);
   if (s->memory_count)
     table_add(t, "%.1f", s->memory_mape_pct);
@@ -235,7 +241,7 @@ Table *validation_rows(const Validation *v)
       table_add(t, "%.3f|%.3f", r->estimate.low_s, r->estimate.high_s);
     }
     add_figure(t, timed, "%+.1f", timed ? case_error_pct(r) : 0);
-    add_figure(t, timed, "%+.1f", timed ? 100 * (r->naive_s / r->measured_s - 1) : 0);
+    add_figure(t, r->naive_s > 0, "%+.1f", timed ? 100 * (r->naive_s / r->measured_s - 1) : 0);
     add_figure(t, memory, "%.1f", r->measured_memory_bytes / 1073741824.0);
     add_figure(t, memory, "%.1f", r->predicted_memory_bytes / 1073741824.0);
     add_figure(t, memory, "%+.1f", memory ? memory_error_pct(r) : 0);

@@ -372,6 +372,7 @@ static double median_of(GArray *values)
   return values->len ? gsl_stats_median_from_sorted_data((double *)values->data, 1, values->len) : 0;
 }
 
+/* 0 where a single row is of the key. */
 static double naive_efficiency(const Validation *v, const char *key)
 {
   g_autoptr(GArray) values = g_array_new(FALSE, FALSE, sizeof(double));
@@ -382,7 +383,7 @@ static double naive_efficiency(const Validation *v, const char *key)
     if (case_is_timed(r) && g_str_equal(r->key, key))
       g_array_append_val(values, efficiency);
   }
-  return median_of(values);
+  return values->len > 1 ? median_of(values) : 0;
 }
 
 static void estimate(const Validation *v, CaseResult *r)
@@ -395,8 +396,9 @@ void validation_finish(Validation *v)
 {
   for (guint i = 0; i < v->cases->len; i++) {
     CaseResult *r = g_ptr_array_index(v->cases, i);
-    if (case_is_timed(r))
-      r->naive_s = r->flops_per_gpu / (r->peak_flops_per_s * naive_efficiency(v, r->key));
+    double efficiency = case_is_timed(r) ? naive_efficiency(v, r->key) : 0;
+    if (efficiency > 0)
+      r->naive_s = r->flops_per_gpu / (r->peak_flops_per_s * efficiency);
     estimate(v, r);
   }
 }
@@ -438,7 +440,8 @@ CaseSummary validation_summary(const Validation *v, const char *file)
     if (!case_is_timed(r))
       continue;
     put(ape, fabs(case_error_pct(r)));
-    put(naive, 100 * fabs(r->naive_s / r->measured_s - 1));
+    if (r->naive_s > 0)
+      put(naive, 100 * fabs(r->naive_s / r->measured_s - 1));
     s.bias_pct += case_error_pct(r);
     s.max_ape_pct = MAX(s.max_ape_pct, fabs(case_error_pct(r)));
   }
@@ -446,6 +449,7 @@ CaseSummary validation_summary(const Validation *v, const char *file)
   s.bias_pct /= MAX(1, s.count);
   s.mape_pct = mean_of(ape);
   s.median_ape_pct = median_of(ape);
+  s.naive_count = naive->len;
   s.naive_mape_pct = mean_of(naive);
   s.naive_median_ape_pct = median_of(naive);
   s.memory_count = memory->len;
