@@ -47,7 +47,7 @@ static const Read reads[] = {
   { "a,s,src,megatron,megatron-2019,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,,,,,,4,1,0,2,16,none,fp16,,,,.5,,,\n",
     NULL, "generation vpp tp pp sp" },
   { "a,s,src,fsdp,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,flash,dgx,8,1,,1,,dualpipe,,1,0,2,16,none,bf16,,,,9,,,\n",
-    "plan: pipeline_schedule: schedule dualpipe needs an even number of pipeline ranks, the plan has 1", "vpp" },
+    "plan: pipeline_schedule: schedule dualpipe needs an even number of pipeline ranks, the plan has 1" },
   { "a,s,src,internevo,internevo-2023,L,7,1024,4096,16,16,512,1000,swiglu,flash,dgx,8,1,,4,,,2,1,1,2,16,none,bf16,,,,9,,,\n",
     NULL, "vpp layer_split" },
   { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,2,,interleaved,2,1,1,2,16,none,fp16,,,,9,,,\n",
@@ -144,6 +144,26 @@ START_TEST(rows_are_named)
   ck_assert_ptr_null(strstr(sums, "simulated as"));
   ck_assert_ptr_nonnull(strstr(json, "\"framework\": \"megatron-2021\""));
   ck_assert_ptr_nonnull(strstr(json, "\"framework\": \"megatron-2020\""));
+}
+END_TEST
+
+#define PIPED(pp, vpp, tp) "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8," tp ",0," pp "," vpp \
+  ",,2,1,1,2,16,none,fp16,,,,9,,,\n"
+
+/* Without a pipeline chunks are one, whether the row says so or not: it leaves nothing open. */
+START_TEST(chunks_of_no_pipeline_are_stated)
+{
+  static const struct {
+    const char *row, *defaulted;
+  } cases[] = { { PIPED("1", "", "4"), "" }, { PIPED("1", "1", "4"), "" }, { PIPED("2", "", "2"), "vpp" },
+                { PIPED("2", "1", "2"), "" }, { PIPED("", "", "4"), "vpp pp" } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Validation) v = validation_new(-1);
+    GError *error = NULL;
+    ck_assert_msg(add_rows(v, cases[i].row, &error), "%s", error ? error->message : "");
+    ck_assert_str_eq(((const CaseResult *)g_ptr_array_index(v->cases, 0))->defaulted, cases[i].defaulted);
+  }
 }
 END_TEST
 
@@ -598,5 +618,5 @@ TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_r
            { open_runs_fit }, { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { meshes_shard, 5 }, { open_chunks_are_tuned, 6 },
            { bad_habits_are_refused, G_N_ELEMENTS(words) }, { a_share_of_blocks_is_recomputed },
            { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
-           { summary_by_hand }, { naive_of_one_row }, { sweep_by_hand }, { sweep_with_a_plan_twice }, { sweep_without_order },
+           { chunks_of_no_pipeline_are_stated }, { summary_by_hand }, { naive_of_one_row }, { sweep_by_hand }, { sweep_with_a_plan_twice }, { sweep_without_order },
            { lost_accuracy_is_noticed }, { ablations_leave_something_out })

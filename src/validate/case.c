@@ -118,6 +118,8 @@ static void fill_chunks(Case *c, const Csv *csv, int row, int chunks, CaseNumber
   if (open && n->vpp == 1 && notes_no_chunks(csv_cell(csv, row, "note")))
     n->vpp = -1;
   open &= n->vpp < 0;
+  if (n->pp == 1 && n->vpp < 0)
+    n->vpp = 1; /* which is all that a run without a pipeline may have: nothing is left open */
   take_default(c, &n->vpp, "vpp", open ? MAX(1, chunks) : 1);
   c->chunks_open = open;
 }
