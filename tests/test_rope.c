@@ -112,8 +112,10 @@ START_TEST(turned_apart)
     ck_assert_msg(planned_op_bytes(&f, 1, "rotary", TRUE) == times_back * back, "%zu", i);
     if (cases[i].apart)
       ck_assert_double_eq(times * before, 12 * 2.0 * 512 * (16 + 4) * 64);
-    f.framework->fused_rope = FALSE; /* as before, whatever is scaled */
+    f.framework->fused_rope = FALSE; /* then as where cosines are scaled, whether they are or not */
     double stepwise = planned_op_bytes(&f, 1, "rotary", FALSE);
+    gboolean core = f.framework->scaled_rope_apart && !cases[i].latent;
+    ck_assert_msg(cases[i].latent || stepwise == (core ? 6 : 4) * before, "%zu", i);
     f.model->rope_scaling.kind = NULL;
     ck_assert_double_eq(planned_op_bytes(&f, 1, "rotary", FALSE), stepwise);
     planned_clear(&f);
@@ -179,6 +181,12 @@ START_TEST(kernels)
   f.model->rope_scaling = (RopeScaling) { .kind = g_intern_string("yarn"), .factor = 32 };
   ck_assert_double_eq(kernels_of(&f, FALSE), 24);
   ck_assert_double_eq(kernels_of(&f, TRUE), 14);
+  f.model->rope_scaling.kind = NULL;
+  f.framework->fused_rope = FALSE;
+  ck_assert_double_eq(kernels_of(&f, FALSE), 24);
+  ck_assert_double_eq(kernels_of(&f, TRUE), 14);
+  f.framework->scaled_rope_apart = FALSE;
+  ck_assert_double_eq(kernels_of(&f, FALSE), 8);
   planned_clear(&f);
 }
 END_TEST

@@ -7,18 +7,19 @@ typedef struct {
   int forward_kernels, backward_kernels;
 } Turning;
 
-/* Where cosines are scaled Megatron Core turns queries and keys apart (rope_utils.py, _apply_rotary_pos_emb_bshd): three
- * small kernels each for cosines and sines, two products, a sign, a joining of halves, a sum and a joining with the
- * channels that do not turn, of which there are none; backward the products, sign and joining, two sums of gradients, one of
- * them with zeros for these channels. */
-static const Turning one_kernel = { 2, 2, 1, 1 }, by_step = { 8, 8, 8, 8 }, scaled = { 12, 14, 2 * 12, 2 * 7 };
+/* Without its fused kernel, and where cosines are scaled, Megatron Core turns queries and keys apart (rope_utils.py,
+ * _apply_rotary_pos_emb_bshd): three small kernels each for cosines and sines, two products, a sign, a joining of halves, a
+ * sum and a joining with the channels that do not turn, of which there are none; backward the products, sign and joining,
+ * two sums of gradients, one of them with zeros for these channels. */
+static const Turning one_kernel = { 2, 2, 1, 1 }, by_step = { 8, 8, 8, 8 }, turned_apart = { 12, 14, 2 * 12, 2 * 7 };
 
 /* One kernel, a kernel an arithmetic step, or a cast to fp32, a product of complex numbers and a cast back. */
 void build_turned_pairs(Build *b, double elements)
 {
   const Framework *f = b->passes->framework;
-  gboolean apart = f->scaled_rope_apart && !b->attention->kv_lora_rank && rope_scale(&b->model->rope_scaling) != 1;
-  const Turning *way = !f->fused_rope ? &by_step : apart ? &scaled : &one_kernel;
+  gboolean plain = !f->fused_rope || rope_scale(&b->model->rope_scaling) != 1;
+  gboolean apart = f->scaled_rope_apart && !b->attention->kv_lora_rank && plain;
+  const Turning *way = apart ? &turned_apart : f->fused_rope ? &one_kernel : &by_step;
   double complex_bytes = elements * (2 * b->bytes + 4 * dtype_bytes[DTYPE_FP32]);
 
   if (f->complex_rope)
