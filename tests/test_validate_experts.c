@@ -442,7 +442,9 @@ static const struct {
 } containers[] = {
   { "nemo-25.11", "nemo-2025-11", TRUE },         { "nemo-26.04.01", "nemo-2026-04", TRUE },
   { "nemo-26.04.01-uccl", "nemo-2026-04", FALSE }, { "nemo-26.10", "nemo-2026-08", FALSE },
-  { "nemo-25.02", "nemo-2025-02", TRUE },
+  { "nemo-25.02", "nemo-2025-02", TRUE },          { "nemo-26.04.01-library", "nemo-2026-04-library", TRUE },
+  { "nemo-26.04.01-library-uccl", "nemo-2026-04-library", FALSE }, { "nemo-26.04.01-librar", "nemo-2026-04", FALSE },
+  { "nemo-25.11-library", "nemo-2026-04-library", FALSE },
 };
 
 START_TEST(containers_are_generations)

@@ -46,6 +46,12 @@ static Name read_name(const char *text)
   return (Name) { strlen(text), MONTHS_UNKNOWN, "" };
 }
 
+/* How far a file's variant is from that of a run: none of the same, little of one that the run's begins with. */
+static int variants_apart(const char *wanted, const char *found)
+{
+  return g_str_has_prefix(wanted, found) ? strlen(wanted) - strlen(found) : 1000;
+}
+
 /* Of the files of a family that nearest in time, the same variant before others. NULL = it has no files. */
 static const char *nearest(char *const *names, const char *family, const char *generation)
 {
@@ -57,7 +63,7 @@ static const char *nearest(char *const *names, const char *family, const char *g
   for (int i = 0; length > 0 && names[i]; i++) {
     const char *text = names[i];
     Name name = read_name(text);
-    int apart = ABS(name.months - wanted.months) + (g_str_equal(name.variant, wanted.variant) ? 0 : 1000 * 12);
+    int apart = ABS(name.months - wanted.months) + variants_apart(wanted.variant, name.variant) * 1000 * 12;
     if (name.length != length || strncmp(text, family, length) != 0 || apart >= least)
       continue;
     least = apart;

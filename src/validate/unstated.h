@@ -3,7 +3,8 @@
  *
  * Its generation: a name that plans/frameworks/ does not hold is taken for the
  * file of the same family (the name up to its year) and, if there is one, variant
- * (what follows the date) that is nearest in time; a family without files for one
+ * (what follows the date), or the longest variant that it begins with, that is
+ * nearest in time; a family without files for one
  * of the `framework` column, and that for Megatron-Core. A file that is of a
  * single paper's experiments names the family to take in its place
  * (`family` of its `unstated`, habits.h).
