@@ -230,10 +230,13 @@ START_TEST(a_thread_posts_for_kernels)
 
   two.tiers[1].link.p2p_base_s = 0.1;
   ck_assert_double_eq(dispatch_proxy_s(&two, &over, 100), 0);
+  ck_assert_double_eq(dispatch_quiet_s(&two, &over, 100), 0);
   two.tiers[1].link.proxy_post_s = two.tiers[0].link.proxy_post_s = 1e-3;
   near(dispatch_proxy_s(&two, &over, 100), 0.1 + 0.5, 1e-9);
   ck_assert_double_eq(dispatch_proxy_s(&two, &over, 0), 0);
   ck_assert_double_eq(dispatch_proxy_s(&two, &inside, 100), 0);
+  near(dispatch_quiet_s(&two, &over, 100), 0.1, 1e-9);
+  ck_assert_double_eq(dispatch_quiet_s(&two, &inside, 100), 0);
 }
 END_TEST
 

@@ -90,6 +90,46 @@ START_TEST(chunks_are_counted)
 }
 END_TEST
 
+static void ck_quiets(const GArray *ops, double each)
+{
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    gboolean exchanges = op->kind == OP_COLLECTIVE && op->collective.what == COLLECTIVE_ALL_TO_ALL;
+    ck_assert(op->kind != OP_COLLECTIVE || op->collective.quiets == (exchanges ? each : 0));
+  }
+}
+
+/* For each other node, by all four exchanges; not within a node, nor of the second version, HybridEP or all-to-all. */
+START_TEST(threads_are_asked)
+{
+  static const struct {
+    int ep, node;
+    ExpertDispatch dispatch;
+    double each;
+  } cases[] = {
+    { 32, 8, DISPATCH_FLEX, 3 * 288 }, { 16, 8, DISPATCH_FLEX, 288 },     { 8, 8, DISPATCH_FLEX, 0 },
+    { 32, 0, DISPATCH_FLEX, 0 },       { 32, 8, DISPATCH_ALL_TO_ALL, 0 }, { 32, 8, DISPATCH_HYBRID, 0 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    LayerWork work;
+    planned_init(&f, fixture_experts(1, 512, 8, 32, 1024, 1000), fixture_cluster("h100-efa3200", 32),
+                 "nemo-2026-04-library-nvshmem");
+    ck_assert_int_eq(f.framework->flex_quiets, 288);
+    planned_spread(&f, 1);
+    f.framework->flex_node = cases[i].node;
+    f.plan.ep = cases[i].ep;
+    f.plan.dispatch = cases[i].dispatch;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    ck_quiets(work.forward, cases[i].each);
+    ck_quiets(work.backward, cases[i].each);
+    layer_work_clear(&work);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* EFA's exchange takes what its thread posts, five for each of 180 messages; InfiniBand's kernels post themselves. */
 START_TEST(threads_post_over_efa)
 {
@@ -111,11 +151,13 @@ START_TEST(threads_post_over_efa)
         continue;
       s[i] = op_s(&op, PASSES(&f.plan), f.cluster);
       op.collective.chunks += 100;
+      op.collective.quiets += 288;
       more_s = op_s(&op, PASSES(&f.plan), f.cluster);
+      op.collective.quiets = 0;
       op.collective.chunks = 0;
       links_s = op_s(&op, PASSES(&f.plan), f.cluster);
     }
-    ck_assert_double_eq_tol(more_s - s[i], (i == 0 ? 100 * 5 * 0.645e-6 : 0), 1e-12);
+    ck_assert_double_eq_tol(more_s - s[i], (i == 0 ? (100 * 5 + 288) * 0.645e-6 : 0), 1e-12);
     ck_assert(i == 0 ? s[0] > links_s && s[0] > 180 * 5 * 0.645e-6 : s[1] == links_s);
     layer_work_clear(&work);
     planned_clear(&f);
@@ -461,7 +503,7 @@ START_TEST(hybridep_sends_weights_of_all_experts)
 }
 END_TEST
 
-TEST_MAIN("experts_places", chunks_are_counted, threads_post_over_efa, hybridep_sends_weights_of_all_experts,
+TEST_MAIN("experts_places", chunks_are_counted, threads_are_asked, threads_post_over_efa, hybridep_sends_weights_of_all_experts,
           hybridep_adds_rows_up,
           hybridep_has_sizes, newer_deepep_is_not_cut,
           experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,

@@ -93,8 +93,9 @@ START_TEST(hosts_of_servers)
 END_TEST
 
 /* Seconds a pass of many in a row, op by op: the host issues one after the other, and waits where it asks the device
- * for counts of rows; the device runs what was issued, in order. */
-static double pass_in_a_row(const GArray *ops, double operation_s, const Framework *framework, gboolean graph)
+ * for counts of rows, for which kernels first ask a thread `quiet_s` a time; the device runs what was issued, in order. */
+static double pass_in_a_row(const GArray *ops, double operation_s, const Framework *framework, gboolean graph,
+                            double quiet_s)
 {
   double host_s = 0, device_s = 0, warm_s = 0;
 
@@ -102,9 +103,11 @@ static double pass_in_a_row(const GArray *ops, double operation_s, const Framewo
     warm_s = pass == 10 ? device_s : warm_s;
     for (guint i = 0; i < ops->len; i++) {
       const PassOp *op = &g_array_index(ops, PassOp, i);
+      double asked_s = op->op.counted && quiet_s > 0 ? op->share * op->op.collective.quiets * quiet_s : 0;
+      device_s = asked_s > 0 ? MAX(device_s, host_s) + asked_s : device_s;
       host_s = op->op.counted ? MAX(host_s, device_s) : host_s;
       host_s += graph && op->op.part & RECORDED_USUAL ? 0 : op->share * op_operations(&op->op, framework) * operation_s;
-      device_s = MAX(device_s, host_s) + op->seconds;
+      device_s = MAX(device_s, host_s) + op->seconds - asked_s;
     }
   }
   return (device_s - warm_s) / 10;
@@ -129,7 +132,7 @@ START_TEST(the_host_waits_for_counts)
       g_autoptr(PriceTable) prices = price_table_described(f.model, LAYOUT(&f.plan), f.cluster);
       const LayerPrice *p = &prices->layers[f.model->layers[1]];
       for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass += PASS_BACKWARD - PASS_FORWARD) {
-        double expected = pass_in_a_row(p->ops->pass[pass], operations_s[i], f.framework, graph);
+        double expected = pass_in_a_row(p->ops->pass[pass], operations_s[i], f.framework, graph, 0);
         ck_assert_double_eq_tol(p->pass[pass].seconds, expected, 1e-12);
       }
     }
@@ -139,6 +142,32 @@ START_TEST(the_host_waits_for_counts)
   PassPrice knows = pass_of(&f, PASS_FORWARD);
   ck_assert_double_eq_tol(asks.host_s, knows.host_s, 1e-12);
   ck_assert_double_gt(asks.seconds, 1.01 * knows.seconds);
+  planned_clear(&f);
+}
+END_TEST
+
+/* A thread that says 288 times a node that all is done is waited for with the counts, in each forward; what goes back
+ * takes the places that were found, so the thread is asked, but the host goes on. */
+START_TEST(the_host_waits_for_quiet_threads)
+{
+  Planned f;
+
+  planned_init(&f, fixture_experts(1, 512, 8, 16, 1024, 1000), fixture_cluster("dgx-h100", 16), "nemo-2026-04");
+  planned_spread(&f, 1);
+  f.plan.ep = 16;
+  f.plan.dispatch = DISPATCH_FLEX;
+  f.plan.recompute = RECOMPUTE_FULL;
+  f.framework->flex_quiets = 288;
+  f.cluster->tiers[f.cluster->network_tier].link.proxy_post_s = 2e-6;
+  for (int us = 0; us <= 300; us += 20) {
+    f.framework->operation_s = 1e-6 * us;
+    f.framework->issue_s = 0;
+    g_autoptr(PriceTable) prices = price_table_described(f.model, LAYOUT(&f.plan), f.cluster);
+    const LayerPrice *p = &prices->layers[f.model->layers[1]];
+    for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass += PASS_BACKWARD - PASS_FORWARD)
+      ck_assert_double_eq_tol(p->pass[pass].seconds,
+                              pass_in_a_row(p->ops->pass[pass], 1e-6 * us, f.framework, FALSE, 2e-6), 1e-12);
+  }
   planned_clear(&f);
 }
 END_TEST
@@ -565,6 +594,6 @@ START_TEST(casts_with_scales_of_earlier_steps)
 END_TEST
 
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
-          the_host_waits_for_counts, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
+          the_host_waits_for_counts, the_host_waits_for_quiet_threads, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
           shared_experts_are_recorded, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
           rules_of_exchanges, attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)

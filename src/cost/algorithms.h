@@ -74,4 +74,8 @@ double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *g
  * 0 in one node, and where kernels post themselves. */
 double dispatch_proxy_s(const Cluster *cluster, const GroupShape *group, double chunks);
 
+/* Seconds in which that thread has answered kernels that ask it so many times whether all is done, before they send.
+ * Nobody timed an answer: it is taken for as long as a post. 0 in one node, and where kernels post themselves. */
+double dispatch_quiet_s(const Cluster *cluster, const GroupShape *group, double quiets);
+
 #endif

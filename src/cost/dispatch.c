@@ -25,14 +25,24 @@ double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *g
   return link->p2p_base_s + longest_s;
 }
 
+/* 0 where kernels post themselves. */
+static double post_s(const Cluster *cluster, const GroupShape *group)
+{
+  int top = group_tier(cluster, group);
+
+  return top > 0 ? cluster->tiers[top].link.proxy_post_s : 0;
+}
+
 #define POSTS_A_CHUNK 5
 
 double dispatch_proxy_s(const Cluster *cluster, const GroupShape *group, double chunks)
 {
-  int top = group_tier(cluster, group);
-  const Link *link = &cluster->tiers[top].link;
+  double each_s = post_s(cluster, group), base_s = cluster->tiers[group_tier(cluster, group)].link.p2p_base_s;
 
-  if (top == 0 || link->proxy_post_s <= 0 || chunks <= 0)
-    return 0;
-  return link->p2p_base_s + chunks * POSTS_A_CHUNK * link->proxy_post_s;
+  return each_s > 0 && chunks > 0 ? base_s + chunks * POSTS_A_CHUNK * each_s : 0;
+}
+
+double dispatch_quiet_s(const Cluster *cluster, const GroupShape *group, double quiets)
+{
+  return quiets * post_s(cluster, group);
 }

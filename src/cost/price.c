@@ -30,7 +30,8 @@ static double exchange_kernel_s(const Op *op, const Cluster *cluster, double lib
   if (op->collective.hybrid)
     return link_s * (1 + (model->hybrid_slowdown - 1) * op->collective.copied);
   link_s = MAX(link_s, dispatch_proxy_s(cluster, &op->collective.group, op->collective.chunks));
-  return MAX(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
+  return dispatch_quiet_s(cluster, &op->collective.group, op->collective.quiets) +
+         MAX(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
 }
 
 static AttentionWork attention_work(const Op *op, const PassLayout *passes)
@@ -233,13 +234,22 @@ static void note_exchanged(PassParts *parts, Axis axis, double seconds)
   parts->expert_s += axis == AXIS_EXPERT ? seconds : 0;
 }
 
+/* Of an exchange whose kernels ask whether all is done before they count rows, which is what the host waits for. */
+static double asked_s(const Lanes *l, const Op *op, double share)
+{
+  gboolean asks = op->counted && op->kind == OP_COLLECTIVE && !is_beside(l, op) && !op_is_async(op, l->passes);
+
+  return asks ? share * dispatch_quiet_s(l->cluster, &op->collective.group, op->collective.quiets) : 0;
+}
+
 static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
 {
   PassPrice *p = l->price;
   double seconds = share * time->seconds, host_s = op_is_recorded(op, l->passes) ? 0 : share * time->issue_s;
-  double before_s = l->compute_end;
+  double before_s = l->compute_end, first_s = asked_s(l, op, share);
 
   p->host_s += host_s;
+  issue(&l->run, 0, first_s);
   if (op->counted)
     drain(l);
   if (op->joins)
@@ -266,7 +276,7 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
   }
   if (l->parts && op->kind == OP_COLLECTIVE)
     note_exchanged(l->parts, op->collective.axis, seconds);
-  issue(&l->run, host_s, l->compute_end - before_s);
+  issue(&l->run, host_s, l->compute_end - before_s - first_s);
   p->flops += share * op->flops;
 }
 

@@ -443,6 +443,14 @@ static void by_all_to_all(Build *b)
 
 #define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
 
+/* Nodes to which DeepEP's first version sends messages. */
+static double other_nodes(const Build *b)
+{
+  gboolean sends = b->passes->dispatch == DISPATCH_FLEX && b->passes->framework->flex_node > 0;
+
+  return sends ? MAX(0, (double)b->expert.size / build_ranks_of_place(b) - 1) : 0;
+}
+
 /* Messages to other nodes of one exchange by DeepEP's first version: each channel, two of its multiprocessors, sends
  * rows to each node in chunks of so many by default (deep_ep/buffer.py at 567632d, get_dispatch_config(),
  * get_combine_config()). */
@@ -452,8 +460,7 @@ static double chunks_sent(const Build *b, double sent, gboolean combined)
   int rows = combined ? (size <= 16 ? 12 : 8) : size <= 16 ? 20 : size <= 64 ? 8 : 12, channels = DEEPEP_SMS / 2;
   double nodes = (double)size / build_ranks_of_place(b);
 
-  return b->passes->framework->flex_node > 0 && nodes > 1 ?
-         (nodes - 1) * channels * ceil(sent / nodes / channels / rows) : 0;
+  return other_nodes(b) * channels * ceil(sent / nodes / channels / rows);
 }
 
 /* Rows that a rank's tokens are sent as: once to each place, once to each rank, and as they lie for experts. */
@@ -505,7 +512,8 @@ static void exchange_by_place(Build *b, const char *name, const PlacedRows *rows
     ops[i]->collective.row_bytes = row_bytes;
     ops[i]->collective.sms = DEEPEP_SMS;
     ops[i]->collective.copied = row_bytes / each * (1 + rows->received / rows->delivered) / 2;
-    ops[i]->collective.chunks = hybrid ? 0 : chunks_sent(b, rows->sent, weighed == (i == 1));
+    ops[i]->collective.chunks = chunks_sent(b, rows->sent, weighed == (i == 1));
+    ops[i]->collective.quiets = other_nodes(b) * b->passes->framework->flex_quiets;
   }
 }
 

@@ -73,6 +73,7 @@ typedef struct {
       double row_bytes, sms;
       gboolean hybrid;     /* by HybridEP */
       double chunks;       /* messages of several rows that DeepEP's first version sends to other nodes */
+      double quiets;       /* times that its kernels ask the thread that posts for them whether all is done */
       double copied;       /* of its calls: rows that they copy beside what the kernels send, as a share of `bytes` */
     } collective;
   };

@@ -93,6 +93,8 @@ typedef struct {
   ExpertDispatch dispatch_first; /* plan default */
   int flex_node;              /* ranks that its DeepEP takes for a node, which open each other's memory; 0: those that
                                  NVLink joins */
+  int flex_quiets;            /* times that kernels of the first version ask the host's thread, for each other node and
+                                 before each exchange, whether all that it posted is done */
   Fp8Recipe fp8;              /* plan default; FP8_NONE: it runs no fp8 */
   guint fp8_recipes;          /* that it runs besides: bit i is Fp8Recipe i */
   Fp8Library fp8_library;
