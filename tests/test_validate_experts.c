@@ -406,6 +406,16 @@ START_TEST(gates_in_turn_are_noted)
 }
 END_TEST
 
+/* A recipe that leaves the fusion of permutation off indexes rows and adds them up, whatever its generation has. */
+START_TEST(permutations_are_noted)
+{
+  double one = read_row(NOTED("alltoall", ""), NULL).predicted_s;
+
+  ck_assert_double_gt(read_row(NOTED("alltoall", "token mixing; no moe_permute_fusion; more"), NULL).predicted_s, one);
+  ck_assert_double_eq(read_row(NOTED("alltoall", "moe_permute_fusion"), NULL).predicted_s, one);
+}
+END_TEST
+
 static const struct {
   const char *note;
   int blocks, stages, first, last; /* first < 0: not read */
@@ -462,7 +472,7 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { key_value_heads_are_divided }, { keys_are_columns }, { recipes_fill_what_is_open, 5 }, { proxies_are_cut },
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
            { capacities_are_noted }, { dispatchers_that_were_not_there }, { layers_of_an_engine_attend_by_its_kernel },
-           { gates_in_turn_are_noted },
+           { gates_in_turn_are_noted }, { permutations_are_noted },
            { a_class_is_at_most_the_generations_own },
            { states_in_bf16_fit },
            { moments_are_noted },

@@ -109,6 +109,8 @@ gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *
     return TRUE;
   c->plan.ep = MAX(n->ep, 1);
   c->framework->gate_in_turn = strstr(csv_cell(csv, row, "note"), "fake balanced gate") != NULL;
+  if (strstr(csv_cell(csv, row, "note"), "no moe_permute_fusion"))
+    c->framework->fused_permutation = FALSE;
   fill_expert_tensor(c, n->etp);
   fill_capacity(c, csv, row);
   return read_dispatcher(c, csv, row, error) && read_load(c, csv, row, error) && read_exchange(c, csv, row, error);
