@@ -540,6 +540,24 @@ START_TEST(backward_in_8_bits_skips_no_window)
 }
 END_TEST
 
+/* What Transformer Engine's casts to mxfp8 both ways take on B200 (ROCm/TransformerEngine#598); of B300 alike, whose memory
+ * is a little slower, as arithmetic limits them. */
+START_TEST(casts_with_scales_of_blocks)
+{
+  static const char *const gpus[] = { "b200-sxm-180gb", "b300-sxm-288gb", "gb200-186gb", "gb300-288gb" };
+  double values = 8192.0 * 8192, both = 2 + 2 * (1 + 1 / 32.0);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(gpus); i++) {
+    Device d = { 0 };
+    ck_assert(device_load(gpus[i], &d, NULL));
+    for (int backward = 0; backward < 2; backward++)
+      ck_assert_double_eq_tol(named_memory_s(&d, "mx cast", backward, both * values, 1, 0) * 1e6, 52.34, 0.1);
+    ck_assert_double_lt(named_memory_s(&d, "cast", FALSE, both * values, 1, 0) * 1e6, 45);
+    device_clear(&d);
+  }
+}
+END_TEST
+
 TEST_LOOPS("cost_kernels",
            { large_matmul_is_arithmetic }, { thin_matmul_is_memory }, { tiny_matmul_is_launch }, { last_wave },
            { grows_with_each_side }, { odd_sides_are_slower }, { added_products_hide_less },
@@ -548,4 +566,5 @@ TEST_LOOPS("cost_kernels",
            { attention_falls_back }, { attention_in_eight_bits }, { dropout_slows_attention }, { dropout_waits_for_its_numbers },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
            { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 },
-           { fitted_attention }, { attention_within_peak }, { backward_in_8_bits_skips_no_window })
+           { fitted_attention }, { attention_within_peak }, { backward_in_8_bits_skips_no_window },
+           { casts_with_scales_of_blocks })

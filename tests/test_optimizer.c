@@ -217,7 +217,9 @@ START_TEST(recipes_by_their_bytes)
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, four ? DTYPE_FP4 : DTYPE_FP8);
   ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)) + op_narrow_states(STATES(&f.plan), &f.cluster->device),
                           states + recipes[_i].held, 1e-12);
-  ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
+  Op cast = op_named(&f, "cast gradient", TRUE);
+  ck_assert_double_eq_tol(cast.memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
+  ck_assert_str_eq(op_kernel(&cast), recipes[_i].recipe == FP8_MXFP8 ? "mx cast" : "cast gradient");
   /* the projection's input is attention's output, which it keeps too */
   ck_assert_double_eq_tol(planned_layer(&f, 1).saved_bytes,
                           wide - inputs * tokens * (2 - recipes[_i].kept) + H * tokens * recipes[_i].kept, 1e-3);

@@ -241,6 +241,8 @@ static Op cast(const Build *b, const Linear *l, const char *name, Pass pass, dou
   Op op = stream(name, pass, bytes, kernels);
 
   op.memory.operations = linear_cast_operations(b, l, kernels);
+  if (b->passes->formats.recipe == FP8_MXFP8)
+    op.memory.kernel = "mx cast";
   return op;
 }
 
