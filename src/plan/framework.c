@@ -111,6 +111,7 @@ static const JsonField fields[] = {
   { "qkv_bias_apart", JSON_BOOL, FIELD(qkv_bias_apart) },
   { "qkv_joined", JSON_BOOL, FIELD(qkv_joined) },
   { "scaled_rope_apart", JSON_BOOL, FIELD(scaled_rope_apart) },
+  { "latent_rope_apart", JSON_BOOL, FIELD(latent_rope_apart) },
   { "separate_bias", JSON_BOOL, FIELD(separate_bias) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "table_gradients", JSON_BOOL, FIELD(table_gradients) },
@@ -208,11 +209,11 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "gradient_placeholders", "moe_pads_rows", "mixer_copies", "plain_norms",
                                              "triangular_softmax", "table_gradients", "qkv_bias_apart", "qkv_joined",
                                              "repeats_keys", "copies_split_qkv", "reduced_amax", "scaled_rope_apart",
-                                             "encoder_one_stage", "moe_weighs_wide", "moe_sorts_by_index",
-                                             "excludes_changes", "bf16_gradient_copy_dropped", "updated_lists",
-                                             "root_group", "narrow_product_operations", "compiled_loss",
-                                             "gather_mparams", "collectives_queued", "wide_norm_inputs",
-                                             "stage_outputs", NULL };
+                                             "latent_rope_apart", "encoder_one_stage", "moe_weighs_wide",
+                                             "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
+                                             "updated_lists", "root_group", "narrow_product_operations",
+                                             "compiled_loss", "gather_mparams", "collectives_queued",
+                                             "wide_norm_inputs", "stage_outputs", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */
