@@ -64,7 +64,7 @@ static int *consumer_slot(const TraceIndex *x, int row, int chunk, gboolean back
 /* Only what the stage before or behind may feed. */
 static gboolean is_fed(Pass pass)
 {
-  return pass == PASS_FORWARD || pass == PASS_BACKWARD || pass == PASS_INPUT;
+  return pass == PASS_FORWARD || pass_is_backward(pass);
 }
 
 static void index_passes(TraceIndex *x, int i)

@@ -36,7 +36,7 @@ static gboolean ends(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 
   if (!has_blocks(b, whole))
     return FALSE;
-  if (is_backward(pass))
+  if (pass_is_backward(pass))
     return piece.first_layer == whole.first_layer;
   return pass == PASS_FORWARD && piece.first_layer + piece.n_layers == whole.first_layer + whole.n_layers;
 }
@@ -54,7 +54,7 @@ void amax_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *
 
   if (!reduces(b) || b->layout->mesh.places == 1 || !ends(b, chunk, piece, s->pass))
     return;
-  gather.memory.bytes = 2 * sizeof(float) * PRODUCTS * (is_backward(s->pass) ? VALUES_BACKWARD : VALUES_FORWARD) *
+  gather.memory.bytes = 2 * sizeof(float) * PRODUCTS * (pass_is_backward(s->pass) ? VALUES_BACKWARD : VALUES_FORWARD) *
                         blocks_of(b, chunk->rank);
   update.memory.bytes = 2 * gather.memory.bytes;
   reduce.collective.what = COLLECTIVE_ALL_REDUCE;

@@ -69,7 +69,7 @@ static void hold_tokens(const ProgramBuild *b, Piece whole, Segment *s)
     s->free_bytes += s->pass == PASS_VOCAB ? bytes : 0;
   } else if (ends) {
     gboolean comes = s->pass == PASS_FORWARD && s->first_layer <= reads && s->first_layer + s->n_layers > reads;
-    gboolean goes = makes_weight_gradient(s->pass) && s->first_layer == whole.first_layer;
+    gboolean goes = pass_makes_weight_gradient(s->pass) && s->first_layer == whole.first_layer;
     s->alloc_bytes += comes ? bytes : 0;
     s->free_bytes += goes ? bytes : 0;
   }
@@ -77,7 +77,7 @@ static void hold_tokens(const ProgramBuild *b, Piece whole, Segment *s)
 
 void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
 {
-  gboolean backward = is_backward(s->pass);
+  gboolean backward = pass_is_backward(s->pass);
   Piece whole = chunk_whole(chunk);
   gboolean first = s->first_layer == whole.first_layer;
   gboolean last = s->first_layer + s->n_layers == whole.first_layer + whole.n_layers;
@@ -195,7 +195,7 @@ static void take_table(const ProgramBuild *b, Taken *taken, int row)
       t->end += weights - held;
       held = weights;
     }
-    if ((embedding || head) && makes_weight_gradient(s->pass)) {
+    if ((embedding || head) && pass_makes_weight_gradient(s->pass)) {
       double ahead = embedding ? 0 : gradient; /* the embedding's pass takes its own */
       t->begin += ahead - whole;
       whole = ahead;

@@ -244,21 +244,4 @@ static inline gboolean executor_memory(const ProgramBuild *b)
   return b->layout->passes.framework->executor_memory;
 }
 
-/* Passes that hand a gradient on, and make again what was not kept for it. */
-static inline gboolean is_backward(Pass pass)
-{
-  return pass == PASS_BACKWARD || pass == PASS_INPUT;
-}
-
-static inline gboolean makes_weight_gradient(Pass pass)
-{
-  return pass == PASS_BACKWARD || pass == PASS_WEIGHT || pass == PASS_VOCAB;
-}
-
-/* Passes of the rank's share of a spread vocabulary. */
-static inline gboolean is_vocabulary(Pass pass)
-{
-  return pass == PASS_LOGITS || pass == PASS_VOCAB;
-}
-
 #endif

@@ -227,7 +227,7 @@ static void clear_pass(gpointer pass)
 
 static void add_pass(Segment *s, LayerPass run)
 {
-  gboolean backward = s->pass == PASS_BACKWARD || s->pass == PASS_INPUT || s->pass == PASS_WEIGHT;
+  gboolean backward = pass_is_backward(s->pass) || s->pass == PASS_WEIGHT;
 
   if (!s->passes) {
     s->passes = g_array_new(FALSE, FALSE, sizeof(LayerPass));
@@ -352,7 +352,7 @@ static double executor_scratch(const ProgramBuild *b, const Chunk *chunk, const 
     return p->sequence_parallel ? p->tp * op_boundary_bytes(b->model, p) : 0;
   if (is_forward(pass))
     return price->forward_bytes + (forgets ? price->recomputed_bytes : 0);
-  return price->transient_bytes + (is_backward(pass) ? price->recomputed_bytes : 0);
+  return price->transient_bytes + (pass_is_backward(pass) ? price->recomputed_bytes : 0);
 }
 
 static double layer_scratch(const ProgramBuild *b, const Chunk *chunk, const LayerPrice *price, Pass pass)
@@ -360,13 +360,13 @@ static double layer_scratch(const ProgramBuild *b, const Chunk *chunk, const Lay
   if (executor_memory(b))
     return executor_scratch(b, chunk, price, pass);
   return price->transient_bytes + (pass == PASS_INPUT ? price->split_bytes : 0) +
-         (is_backward(pass) ? price->recomputed_bytes : 0);
+         (pass_is_backward(pass) ? price->recomputed_bytes : 0);
 }
 
 /* The price of a layer that a pass runs: where forwards are made again as passes of their own, backwards make none. */
 static const LayerPrice *price_in(const ProgramBuild *b, int node_type, int layer, Pass pass)
 {
-  return is_backward(pass) ? stored_of(b, node_type, layer) : price_of(b, node_type, layer);
+  return pass_is_backward(pass) ? stored_of(b, node_type, layer) : price_of(b, node_type, layer);
 }
 
 /* Gradients that a layer's pass leaves at its end: those that are added to the accumulated ones then, or a table's. */
@@ -386,7 +386,7 @@ static void add_last_gradients(const ProgramBuild *b, const Chunk *chunk, Segmen
 {
   double bytes = 0;
 
-  for (int i = s->first_layer; i < s->first_layer + s->n_layers && makes_weight_gradient(s->pass); i++)
+  for (int i = s->first_layer; i < s->first_layer + s->n_layers && pass_makes_weight_gradient(s->pass); i++)
     bytes += last_gradients(b, chunk, i, s->pass);
   if (bytes + s->activation_bytes <= s->alloc_bytes - s->absent_bytes || bytes == 0)
     return;
@@ -419,13 +419,13 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
     const LayerPrice *price = price_in(b, type, i, pass);
-    if (is_vocabulary(pass))
+    if (pass_is_vocabulary(pass))
       add_vocabulary(b, &s, i, price, pass);
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
       add_price(&s, i, price, pass == PASS_RECOMPUTE ? PASS_FORWARD : pass);
     s.activation_bytes += layer_held(b, chunk, i, pass);
   }
-  if (b->shares && !is_vocabulary(pass) && piece.first_layer + piece.n_layers == b->model->n_layers - 1) {
+  if (b->shares && !pass_is_vocabulary(pass) && piece.first_layer + piece.n_layers == b->model->n_layers - 1) {
     add_price(&s, b->model->n_layers - 1, &b->final_norm, pass);
     s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
@@ -439,7 +439,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   beside_pass(b, chunk, &s);
   if (releases)
     s.free_bytes += piece_weight_bytes(b, piece);
-  if (makes_weight_gradient(pass))
+  if (pass_makes_weight_gradient(pass))
     s.alloc_bytes += piece_gradient_bytes(b, piece);
   return s;
 }

@@ -141,7 +141,7 @@ static gboolean has_pass(const ScheduleOrder *order, Pass pass)
   return FALSE;
 }
 
-static int *new_indices(gsize n)
+int *indices_new(gsize n)
 {
   int *indices = g_new(int, n);
 
@@ -155,11 +155,11 @@ static void build_init(ProgramBuild *b, Program *program)
   gsize n_slots = 2 * (gsize)b->stages * b->shape.micro;
 
   b->program = program;
-  b->arrival = new_indices(n_slots);
-  b->entry = new_indices(n_slots);
-  b->last_task = new_indices(program->n_rows);
-  b->last_data = new_indices(program->n_rows);
-  b->last_store = new_indices(program->n_rows);
+  b->arrival = indices_new(n_slots);
+  b->entry = indices_new(n_slots);
+  b->last_task = indices_new(program->n_rows);
+  b->last_data = indices_new(program->n_rows);
+  b->last_store = indices_new(program->n_rows);
   b->pairs = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
   vocabulary_init(b);
 }

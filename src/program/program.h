@@ -252,6 +252,9 @@ void program_time_passes(Program *program, const double *forward_s, const double
  */
 int program_order(const Program *program, const int *also, int *order);
 
+/* An array of n indices, each -1 = none; g_free. */
+int *indices_new(gsize n);
+
 /* The task of another row that waits for each send; -1 for other tasks. */
 int *program_receivers(const Program *program);
 

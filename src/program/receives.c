@@ -3,10 +3,8 @@
 
 int *program_receivers(const Program *p)
 {
-  int *receiver = g_new(int, MAX(p->tasks->len, 1));
+  int *receiver = indices_new(MAX(p->tasks->len, 1));
 
-  for (guint i = 0; i < p->tasks->len; i++)
-    receiver[i] = -1;
   for (guint i = 0; i < p->tasks->len; i++) {
     const Task *t = program_task(p, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {

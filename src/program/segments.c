@@ -6,7 +6,6 @@
 #include "cost/sharded.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Parameters in a piece at least: a layer where its weights come for its passes or its inputs go, a bucket where
  * communication runs beside computation, else the whole chunk, or a layer where some keep nothing on the device. */
@@ -51,13 +50,6 @@ static gboolean is_mixed(const GArray *pieces)
   return FALSE;
 }
 
-static int *new_segments(gsize n)
-{
-  int *segments = g_new(int, n);
-  memset(segments, -1, n * sizeof(int));
-  return segments;
-}
-
 void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
 {
   gboolean share = index == b->shape.chunks;
@@ -72,18 +64,18 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
   for (int i = 0; i < 2; i++) {
     for (int pass = 0; pass < PASS_COUNT; pass++) {
       chunk->whole[i][pass] = -1;
-      chunk->split[i][pass] = new_segments(n);
+      chunk->split[i][pass] = indices_new(n);
     }
-    chunk->gather[i][0] = new_segments(n);
-    chunk->gather[i][1] = new_segments(n);
-    chunk->reduce[i] = new_segments(n);
-    chunk->across[i] = new_segments(n);
+    chunk->gather[i][0] = indices_new(n);
+    chunk->gather[i][1] = indices_new(n);
+    chunk->reduce[i] = indices_new(n);
+    chunk->across[i] = indices_new(n);
   }
   for (int copy = 0; copy < COPY_COUNT; copy++)
-    chunk->copies[copy] = new_segments(n);
+    chunk->copies[copy] = indices_new(n);
   if (offload_keeps(&own_states(b)->offload)) {
-    chunk->stored = new_segments((gsize)n * b->shape.micro);
-    chunk->fetched = new_segments(n);
+    chunk->stored = indices_new((gsize)n * b->shape.micro);
+    chunk->fetched = indices_new(n);
   }
 }
 

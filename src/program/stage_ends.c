@@ -27,7 +27,7 @@ void sent_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
     return;
   if (s->pass == PASS_FORWARD && s->first_layer + s->n_layers == whole.first_layer + whole.n_layers)
     s->activation_bytes += kept;
-  if (!is_backward(s->pass))
+  if (!pass_is_backward(s->pass))
     return;
   s->alloc_bytes += bytes + (kept < bytes ? bytes : 0);
   s->activation_bytes -= s->first_layer == whole.first_layer ? kept : 0;

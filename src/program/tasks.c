@@ -42,7 +42,7 @@ typedef struct {
 
 static Chunk *chunk_of(const RankBuild *r, const Slot *slot)
 {
-  return &r->chunks[is_vocabulary(slot->pass) ? r->b->shape.chunks : slot->chunk];
+  return &r->chunks[pass_is_vocabulary(slot->pass) ? r->b->shape.chunks : slot->chunk];
 }
 
 static void mark_ends(RankBuild *r, const Slot *slots, int n)
@@ -52,14 +52,14 @@ static void mark_ends(RankBuild *r, const Slot *slots, int n)
     Chunk *chunk = chunk_of(r, s);
     if (chunk->first_forward < 0)
       chunk->first_forward = i;
-    if (makes_weight_gradient(s->pass))
+    if (pass_makes_weight_gradient(s->pass))
       chunk->last_backward = i;
   }
 }
 
 static gboolean releases_weights(const StateLayout *p, Chunk *chunk, Pass pass)
 {
-  chunk->in_flight -= is_backward(pass) || pass == PASS_VOCAB;
+  chunk->in_flight -= pass_is_backward(pass) || pass == PASS_VOCAB;
   return pass != PASS_WEIGHT && (!p->sharding.keeps_gathered || chunk->in_flight == 0);
 }
 
@@ -76,7 +76,7 @@ static gboolean sends_gradients(const StateLayout *p, gboolean summed, Pass pass
   gboolean sums = summed && (each || (last && p->overlap_gradients));
   gboolean stores = !summed && p->stores_gradients && (each || last);
 
-  return makes_weight_gradient(pass) && (sums || stores);
+  return pass_makes_weight_gradient(pass) && (sums || stores);
 }
 
 /* What comes before a slot's pass of layers of one strategy, and what follows it. */
@@ -93,7 +93,7 @@ static Moves moves_of(const RankBuild *r, const Slot *slot, int index, int strat
   gboolean sums = r->b->strategies[strategy].has_replicas;
   gboolean fresh = sums && p->gathers_ahead && index == chunk->first_forward;
   gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
-  gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
+  gboolean late = pass_is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
 
   return (Moves) { weights || fresh || copied,
                    sends_gradients(p, sums, slot->pass, index == chunk->last_backward) && !late };
@@ -103,7 +103,7 @@ static gboolean needs_pieces(const RankBuild *r, const Slot *slot, const Chunk *
 {
   const StateLayout *p = own_states(r->b);
   int strategy = g_array_index(chunk->pieces, Piece, 0).strategy;
-  gboolean inputs = offload_keeps(&p->offload) && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
+  gboolean inputs = offload_keeps(&p->offload) && (slot->pass == PASS_FORWARD || pass_is_backward(slot->pass));
 
   return chunk->mixed || m.gather || inputs || (m.reduce && (p->overlap_gradients || fetches_weights(r->b, strategy)));
 }
@@ -283,7 +283,7 @@ static void wait_for_sends(RankBuild *r, int task, int send)
 static void add_send(RankBuild *r, const Slot *slot, int task)
 {
   ProgramBuild *b = r->b;
-  gboolean backward = is_backward(slot->pass);
+  gboolean backward = pass_is_backward(slot->pass);
   int stage = program_stage(b, r->rank, slot->chunk);
   int to = backward ? stage - 1 : stage + 1;
 
@@ -422,8 +422,8 @@ static void begin_slot(RankBuild *r, const Use *use, int task)
     r->held = task;
   else if (use->other)
     task = r->held;
-  if (slot->pass == PASS_FORWARD || is_backward(slot->pass))
-    b->entry[program_slot(b, is_backward(slot->pass), program_stage(b, r->rank, slot->chunk), slot->micro)] = task;
+  if (slot->pass == PASS_FORWARD || pass_is_backward(slot->pass))
+    b->entry[program_slot(b, pass_is_backward(slot->pass), program_stage(b, r->rank, slot->chunk), slot->micro)] = task;
 }
 
 static int use_segment(RankBuild *r, const Use *use)
@@ -442,7 +442,7 @@ static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
     if (gather >= 0)
       program_add_edge(r->b, task, gather);
     /* else gathered for each use */
-    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b, 0))
+    if (pass_is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b, 0))
       r->b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
@@ -480,9 +480,9 @@ static void add_use(RankBuild *r, guint index)
 
   if (use->gather || chunk_of(r, &use->slot)->mixed)
     issue_gathers(r, index);
-  if (own_states(b)->offload.activations && is_backward(use->slot.pass))
+  if (own_states(b)->offload.activations && pass_is_backward(use->slot.pass))
     inputs = fetch_inputs(r, use);
-  if (own_states(b)->offload.layers > 0 && is_backward(use->slot.pass))
+  if (own_states(b)->offload.layers > 0 && pass_is_backward(use->slot.pass))
     inputs = host_fetch_layers(b, r->rank, chunk_of(r, &use->slot), &use->slot, use->piece, use->first);
   task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->slot.chunk, use->slot.micro);
   g_array_index(b->program->tasks, Task, task).paired = use->slot.paired;

@@ -8,8 +8,7 @@ static Segment *segment_of(const Program *p, const Task *t)
 
 static gboolean is_timed(const Task *t)
 {
-  return t->kind == TASK_PASS && (t->pass == PASS_FORWARD || t->pass == PASS_BACKWARD || t->pass == PASS_INPUT ||
-                                  t->pass == PASS_WEIGHT);
+  return t->kind == TASK_PASS && (t->pass == PASS_FORWARD || pass_is_backward(t->pass) || t->pass == PASS_WEIGHT);
 }
 
 /* Index of a task's stage and direction. */

@@ -1,8 +1,6 @@
 /* The exchanges of a vocabulary that is spread over all pipeline ranks. */
 #include "program/build.h"
 
-#include <string.h>
-
 /* The shape of the pipeline ranks' group. */
 static GroupShape pipeline_group(const ProgramBuild *b)
 {
@@ -15,13 +13,6 @@ static int add_exchange(ProgramBuild *b, Exchange exchange, Collective what, dou
 
   s.exchange = exchange;
   return program_add_segment(b, s);
-}
-
-static int *new_tasks(gsize n)
-{
-  int *tasks = g_new(int, n);
-  memset(tasks, -1, n * sizeof(int));
-  return tasks;
 }
 
 static int last_rank(const ProgramBuild *b)
@@ -39,10 +30,10 @@ void vocabulary_init(ProgramBuild *b)
   if (!barriers)
     return;
   for (int i = 0; i < 2; i++)
-    b->spread[i] = new_tasks((gsize)b->shape.ranks * b->shape.micro);
+    b->spread[i] = indices_new((gsize)b->shape.ranks * b->shape.micro);
   for (int i = 0; i < EXCHANGE_COUNT; i++)
-    b->exchange[i] = new_tasks(b->shape.micro);
-  b->share_gather = new_tasks(b->shape.ranks);
+    b->exchange[i] = indices_new(b->shape.micro);
+  b->share_gather = indices_new(b->shape.ranks);
   b->exchange_segment[EXCHANGE_LOOKUP] = add_exchange(b, EXCHANGE_LOOKUP, COLLECTIVE_ALL_REDUCE, rows);
   b->exchange_segment[EXCHANGE_LOOKED_UP] = add_exchange(b, EXCHANGE_LOOKED_UP, COLLECTIVE_BROADCAST, rows);
   b->exchange_segment[EXCHANGE_OUTPUT] = add_exchange(b, EXCHANGE_OUTPUT, COLLECTIVE_BROADCAST, output);
@@ -102,7 +93,7 @@ void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task)
 
   if (!barriers)
     return;
-  if (is_vocabulary(slot->pass))
+  if (pass_is_vocabulary(slot->pass))
     b->spread[slot->pass == PASS_VOCAB][(gsize)rank * b->shape.micro + slot->micro] = task;
   else if (program_stage(b, rank, slot->chunk) == 0)
     behind_first(b, rank, slot, task);

@@ -82,7 +82,7 @@ static const char *misplaced(Pass pass, guint8 before, gboolean again)
     return "comes before its input gradient";
   if (pass == PASS_RECOMPUTE)
     return misplaced_again(backward, again);
-  return pass == PASS_BACKWARD || pass == PASS_INPUT ? misplaced_backward(backward, before, again) : NULL;
+  return pass_is_backward(pass) ? misplaced_backward(backward, before, again) : NULL;
 }
 
 static gboolean check_pair(const Check *c, int rank, int i, GError **error)
@@ -105,7 +105,7 @@ static gboolean check_slot(const Check *c, int rank, int i, GError **error)
   const Slot *slot = &c->order->slots[i];
   int stage = schedule_stage(c->schedule, c->shape, rank, slot->chunk);
 
-  if (slot->pass == PASS_LOGITS || slot->pass == PASS_VOCAB)
+  if (pass_is_vocabulary(slot->pass))
     return check_vocabulary(c, rank, i, error);
   c->copies[slot->micro] |= bit(schedule_copy(c->schedule, slot->chunk));
   if (c->copies[slot->micro] == (bit(0) | bit(1)))

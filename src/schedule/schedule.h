@@ -49,6 +49,23 @@ typedef enum {
 extern const char *const pass_names[];
 extern const char pass_letters[]; /* "FBIWRST" */
 
+/* Passes that hand a gradient on, and make again what was not kept for it. */
+static inline gboolean pass_is_backward(Pass pass)
+{
+  return pass == PASS_BACKWARD || pass == PASS_INPUT;
+}
+
+static inline gboolean pass_makes_weight_gradient(Pass pass)
+{
+  return pass == PASS_BACKWARD || pass == PASS_WEIGHT || pass == PASS_VOCAB;
+}
+
+/* Passes of a rank's share of a spread vocabulary. */
+static inline gboolean pass_is_vocabulary(Pass pass)
+{
+  return pass == PASS_LOGITS || pass == PASS_VOCAB;
+}
+
 /* Where stages live. */
 typedef enum {
   PLACE_LOOP,    /* stage k on rank k mod p: each chunk goes through all ranks in order */

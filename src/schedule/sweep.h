@@ -52,7 +52,7 @@ static inline double order_sweep_arrival(const OrderSweep *s, int stage, const S
 {
   if (slot->pass == PASS_FORWARD)
     return stage == 0 ? 0 : *order_sweep_passed(s, FALSE, stage - 1, slot->micro);
-  if ((slot->pass == PASS_BACKWARD || slot->pass == PASS_INPUT) && stage < s->stages - 1)
+  if (pass_is_backward(slot->pass) && stage < s->stages - 1)
     return *order_sweep_passed(s, TRUE, stage + 1, slot->micro);
   return order_sweep_arrival_beside(s, slot, stage);
 }
@@ -60,7 +60,7 @@ static inline double order_sweep_arrival(const OrderSweep *s, int stage, const S
 /* Notes that it has run: when what it passes on arrives. */
 static inline void order_sweep_ended(OrderSweep *s, int stage, const Slot *slot, double at)
 {
-  gboolean backward = slot->pass == PASS_BACKWARD || slot->pass == PASS_INPUT;
+  gboolean backward = pass_is_backward(slot->pass);
 
   if (backward || slot->pass == PASS_FORWARD)
     *order_sweep_passed(s, backward, stage, slot->micro) = at;

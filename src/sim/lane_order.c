@@ -13,9 +13,7 @@ static const Task *task_at(const LaneOrder *o, int task)
 void lane_order_init(LaneOrder *o, const Program *p, const SimGraph *graph)
 {
   *o = (LaneOrder) { .program = p, .graph = graph, .next = g_memdup2(graph->next, MAX(graph->n, 1) * sizeof(int)),
-                     .previous = g_new(int, MAX(graph->n, 1)) };
-  for (int i = 0; i < graph->n; i++)
-    o->previous[i] = -1;
+                     .previous = indices_new(MAX(graph->n, 1)) };
   for (int i = 0; i < graph->n; i++)
     if (o->next[i] >= 0)
       o->previous[o->next[i]] = i;

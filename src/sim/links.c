@@ -207,9 +207,7 @@ SimLinks *sim_links_new(const Program *program, const Layout *layout, const Clus
   l->specs = g_array_new(FALSE, FALSE, sizeof(FlowSpec));
   l->first_use = g_array_new(FALSE, FALSE, sizeof(int));
   l->domains = g_array_new(FALSE, FALSE, sizeof(Domain));
-  l->spec = g_new(int, n);
-  for (int i = 0; i < n; i++)
-    l->spec[i] = -1;
+  l->spec = indices_new(n);
   add_resources(&b);
   add_specs(&b, FALSE);
   add_specs(&b, TRUE);

@@ -91,10 +91,8 @@ void sim_overlap_free(SimOverlap *overlap)
 
 int *sim_overlap_last(const SimOverlap *overlap, const Program *p)
 {
-  int *last = g_new(int, p->tasks->len);
+  int *last = indices_new(p->tasks->len);
 
-  for (guint i = 0; i < p->tasks->len; i++)
-    last[i] = -1;
   for (guint i = 0; i < overlap->passes->len; i++) {
     const OverlapPass *pass = &g_array_index(overlap->passes, OverlapPass, i);
     last[pass->task] = g_array_index(overlap->tasks, int, pass->last);

@@ -53,9 +53,7 @@ static void mark_passes(Ranks *r)
   int n = r->program->tasks->len;
 
   r->pass = g_new0(const OverlapPass *, n);
-  r->start_slot = g_new(int, n);
-  for (int i = 0; i < n; i++)
-    r->start_slot[i] = -1;
+  r->start_slot = indices_new(n);
   for (guint i = 0; i < r->overlap->passes->len; i++) {
     const OverlapPass *pass = &g_array_index(r->overlap->passes, OverlapPass, i);
     r->pass[pass->task] = pass;
