@@ -42,7 +42,7 @@ START_TEST(patterns)
   ck_assert(block(m, 1)->ffn.experts == 16 && !spec_mixes(block(m, 1)));
   ck_assert(block(m, 2)->attention.heads == 8 && !block(m, 2)->linear.heads && !block(m, 2)->ffn.width);
   ck_assert(block(m, 3)->ffn.width == 2048 && !block(m, 3)->ffn.experts && !spec_mixes(block(m, 3)));
-  ck_assert(model_has_linear(m) && model_attending(m) == block(m, 2));
+  ck_assert(model_linear(m) && model_attending(m) == block(m, 2));
   /* projection of z, x, B, C and dt; convolution of x, B and C with a bias; A, D and the step's bias; norm */
   gint64 projected = 2 * 1024 + 2 * 256 + 16, convolved = 1024 + 2 * 256;
   ck_assert_int_eq(block(m, 0)->params,

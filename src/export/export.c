@@ -244,8 +244,8 @@ static const char *stranger_of(const Model *m)
     return "an encoder";
   if (m->mlm_head)
     return "mlm_head";
-  if (model_has_linear(m) || model_is_patterned(m))
-    return model_has_linear(m) ? "linear_attention" : "layer_pattern";
+  if (model_linear(m) || model_is_patterned(m))
+    return model_linear(m) ? "linear_attention" : "layer_pattern";
   return export_unlike(m) ? export_unlike(m) : own_key(m);
 }
 

@@ -260,19 +260,11 @@ static void lose_model(Export *e, const LayerSpec *block)
 
 /* ---- models of a pattern of layers ---- */
 
-static const LinearAttention *linear_of(const Model *m)
-{
-  for (int i = 0; i < m->n_specs; i++)
-    if (m->specs[i].linear.heads)
-      return &m->specs[i].linear;
-  return NULL;
-}
-
 /* Whether all layers mix tokens and have a feed-forward, those of linear attention gated delta networks: an attention of
  * pretrain_gpt.py, not letters. */
 static gboolean mixes_deltas(const Model *m)
 {
-  const LinearAttention *l = linear_of(m);
+  const LinearAttention *l = model_linear(m);
   gboolean mixes = l && l->kind == LINEAR_GATED_DELTA && !l->plain && !model_is_patterned(m);
 
   for (int i = 1; mixes && i <= m->blocks; i++)
@@ -282,7 +274,7 @@ static gboolean mixes_deltas(const Model *m)
 
 gboolean megatron_hybrid(const Model *m)
 {
-  return (model_has_linear(m) || model_is_patterned(m)) && !mixes_deltas(m);
+  return (model_linear(m) || model_is_patterned(m)) && !mixes_deltas(m);
 }
 
 static void add_letters(GString *text, const LayerSpec *spec)
@@ -316,7 +308,7 @@ char *megatron_pattern(const Export *e)
 /* MambaMixer's convolution of 4 tokens and chunks of 128 tokens are fixed (mamba_mixer.py). */
 static void add_mamba(Export *e, GString *flags)
 {
-  const LinearAttention *l = linear_of(e->model);
+  const LinearAttention *l = model_linear(e->model);
 
   if (!l)
     return;
@@ -331,7 +323,7 @@ static void add_mamba(Export *e, GString *flags)
 
 static void add_deltas(const Export *e, GString *flags)
 {
-  const LinearAttention *l = linear_of(e->model);
+  const LinearAttention *l = model_linear(e->model);
   g_autofree char *layers = pattern(e->model, is_linear);
 
   export_words(flags, "--experimental-attention-variant gated_delta_net --linear-attention-freq '%s'",
@@ -343,7 +335,7 @@ static void add_deltas(const Export *e, GString *flags)
 /* NULL, or the model that pretrain_hybrid.py could train instead. */
 static const char *hybrid_wants(const Model *m)
 {
-  const LinearAttention *l = linear_of(m);
+  const LinearAttention *l = model_linear(m);
 
   if (!model_attending(m))
     return "a layer of attention";
@@ -517,7 +509,7 @@ void megatron_model_flags(Export *e, GString *flags)
   add_experts(e, flags);
   if (megatron_hybrid(m))
     add_mamba(e, flags);
-  else if (model_has_linear(m))
+  else if (model_linear(m))
     add_deltas(e, flags);
   if (m->mlm_head && !m->pooler)
     export_words(flags, "--bert-no-binary-head");

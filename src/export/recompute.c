@@ -14,20 +14,10 @@ static int layers_of(Export *e)
   return s->stages.stages ? most : MAX(1, s->layers);
 }
 
-static char *modules_of(const RecomputeScope *s, const char *between)
-{
-  GString *names = g_string_new(NULL);
-
-  for (int i = 0; i < MODULE_COUNT; i++)
-    if (recompute_modules(s) >> i & 1)
-      g_string_append_printf(names, "%s%s", names->len ? between : "", recompute_module_names[i]);
-  return g_string_free(names, FALSE);
-}
-
 void export_recompute_flags(Export *e, GString *flags)
 {
   const RecomputeLayout *r = &e->layout.passes.recompute;
-  g_autofree char *modules = modules_of(&r->scope, " ");
+  g_autofree char *modules = names_joined(recompute_module_names, recompute_modules(&r->scope), " ");
 
   if (r->granularity == RECOMPUTE_SELECTIVE)
     export_words(flags, "--recompute-granularity selective --recompute-modules %s", modules);
@@ -39,7 +29,7 @@ void export_recompute_flags(Export *e, GString *flags)
 void export_recompute_yaml(Export *e, GString *text)
 {
   const RecomputeLayout *r = &e->layout.passes.recompute;
-  g_autofree char *modules = modules_of(&r->scope, ", ");
+  g_autofree char *modules = names_joined(recompute_module_names, recompute_modules(&r->scope), ", ");
 
   if (r->granularity == RECOMPUTE_NONE)
     g_string_append(text, "  recompute_granularity: null\n");

@@ -96,12 +96,12 @@ double linear_state_flops(const LinearAttention *l)
   return kinds[l->kind].state_flops * linear_values(l) * l->state;
 }
 
-gboolean model_has_linear(const Model *m)
+const LinearAttention *model_linear(const Model *m)
 {
   for (int i = 0; i < m->n_specs; i++)
     if (m->specs[i].linear.heads > 0)
-      return TRUE;
-  return FALSE;
+      return &m->specs[i].linear;
+  return NULL;
 }
 
 gboolean model_shares_weights(const Model *m)

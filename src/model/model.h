@@ -401,9 +401,9 @@ double model_matrix_flops(const Model *model, int seq, int decoder_seq);
  * chunks, and of an indexer's scores: FLOPs that kernels cannot leave out. */
 double model_flops_unmasked(const Model *model, int seq, int decoder_seq);
 
-/* Whether any layer has experts, linear attention. */
+/* Whether any layer has experts; the linear attention of the first layer that has one, else NULL. */
 gboolean model_has_experts(const Model *model);
-gboolean model_has_linear(const Model *model);
+const LinearAttention *model_linear(const Model *model);
 
 /* Whether a block mixes tokens; one that does not has a feed-forward. */
 static inline gboolean spec_mixes(const LayerSpec *spec)

@@ -16,6 +16,7 @@ static gboolean pipeline(const Subject *s) { return s->plan->pp > 1; }
 static gboolean one_stage(const Subject *s) { return s->plan->pp == 1; }
 static gboolean capacity(const Subject *s) { return s->plan->expert_capacity > 0; }
 static gboolean context(const Subject *s) { return s->plan->cp > 1; }
+static gboolean experts(const Subject *s) { return model_has_experts(s->model); }
 static gboolean expert_parallel(const Subject *s) { return plan_experts_apart(s->plan); }
 static gboolean fp16(const Subject *s) { return s->plan->precision == DTYPE_FP16; }
 
@@ -96,15 +97,6 @@ static gboolean cut_nodes(const Subject *s)
     room /= inside;
   }
   return FALSE;
-}
-
-static gboolean experts(const Subject *s)
-{
-  gboolean any = FALSE;
-
-  for (int i = 0; i < s->model->n_specs; i++)
-    any |= s->model->specs[i].ffn.experts > 0;
-  return any;
 }
 
 /* Biases of experts whose matrices several ranks share. */
