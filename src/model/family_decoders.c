@@ -9,6 +9,17 @@ static void wide_ffn(Recipe *r)
     r->ffn = r->hidden * 4;
 }
 
+/* Whether it says which layers have a window, as the file does not: all but one in `every`, first layer `whole`. */
+static gboolean derive_windows(Recipe *r, int every, int whole)
+{
+  if (r->sliding || !r->layers)
+    return FALSE;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++)
+    r->sliding[i] = i % every != whole;
+  return TRUE;
+}
+
 static void derive_mpt(Recipe *r)
 {
   r->ffn = r->hidden * (r->ffn_ratio ? r->ffn_ratio : 4);
@@ -19,11 +30,7 @@ static void derive_gpt_neo(Recipe *r)
 {
   wide_ffn(r);
   r->out_bias = TRUE;
-  if (r->sliding || !r->layers)
-    return;
-  r->sliding = g_new0(guint8, r->layers);
-  for (int i = 1; i < r->layers; i += 2)
-    r->sliding[i] = TRUE;
+  derive_windows(r, 2, 0);
 }
 
 static void derive_bloom(Recipe *r)
@@ -108,11 +115,8 @@ static void derive_mimo(Recipe *r)
 {
   derive_glm(r);
   r->window_kv_heads = 2 * r->kv_heads;
-  if (r->sliding || !r->layers)
-    return;
-  r->sliding = g_new0(guint8, r->layers);
-  for (int i = 0; i < r->layers; i++)
-    r->sliding[i] = i > 0 && (i + 1) % 6 != 0;
+  if (derive_windows(r, 6, 5))
+    r->sliding[0] = FALSE;
 }
 
 /* The last layer sees all; numbers of global heads count where they make keys and values at once. */
@@ -120,11 +124,7 @@ static void derive_gemma4(Recipe *r)
 {
   if (!r->layers)
     return;
-  if (!r->sliding) {
-    r->sliding = g_new0(guint8, r->layers);
-    for (int i = 0; i < r->layers; i++)
-      r->sliding[i] = (i + 1) % 6 != 0;
-  }
+  derive_windows(r, 6, 5);
   r->sliding[r->layers - 1] = FALSE;
   r->keyless = MIN(r->keyless, r->layers);
   if (r->full_key_is_value && !r->full_kv_heads)
@@ -135,11 +135,7 @@ static void derive_gemma4(Recipe *r)
 static void derive_gemma3n(Recipe *r)
 {
   r->keyless = MIN(r->keyless, r->layers);
-  if (r->sliding || !r->layers)
-    return;
-  r->sliding = g_new0(guint8, r->layers);
-  for (int i = 0; i < r->layers; i++)
-    r->sliding[i] = (i + 1) % 5 != 0;
+  derive_windows(r, 5, 4);
 }
 
 /* Every third layer sees all. */
@@ -149,11 +145,7 @@ static void derive_modernbert(Recipe *r)
 
   r->token_types = r->window_pattern = 0;
   r->window = r->local_radius / 2; /* local_attention is of both sides */
-  if (r->sliding || !r->layers)
-    return;
-  r->sliding = g_new0(guint8, r->layers);
-  for (int i = 0; i < r->layers; i++)
-    r->sliding[i] = i % every != 0;
+  derive_windows(r, every, 0);
 }
 
 /* Layers have a window where its file says so. */
