@@ -32,7 +32,9 @@ static const char *offloaded(const Offload *o)
   return o->optimizer || o->parameters ? "states" : offload_keeps(o) ? "activations" : NULL;
 }
 
-double run_mfu(const Model *model, const Layout *l, const Cluster *cluster, double iteration_s)
+/* Share of the peak of its products' format that the model's FLOPs take in a step of such seconds, those under causal
+ * masks deducted so that long sequences compare with short ones; 0 if these are. */
+static double mfu_of(const Model *model, const Layout *l, const Cluster *cluster, double iteration_s)
 {
   const PassLayout *p = &l->passes;
   double peak = cluster_peak_flops_per_s(cluster, formats_product(&p->formats));
@@ -64,7 +66,7 @@ RunKind run_kind(const Model *model, const Layout *l, const Cluster *cluster, co
     .sizes = { [KIND_GPUS] = p->ranks, [KIND_TP] = p->tp, [KIND_PP] = shape->ranks, [KIND_VPP] = shape->chunks,
                [KIND_CP] = p->cp, [KIND_EP] = p->ep, [KIND_SEQ] = p->seq, [KIND_PARAMS] = model->params },
     .exposed = metrics->iteration_s > 0 ? MAX(0, 1 - metrics->compute_s / metrics->iteration_s) : 0,
-    .mfu = run_mfu(model, l, cluster, metrics->iteration_s),
+    .mfu = mfu_of(model, l, cluster, metrics->iteration_s),
     .experts = model_has_experts(model),
   };
 

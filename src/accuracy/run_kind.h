@@ -26,13 +26,9 @@ typedef struct {
   const char *names[KIND_NAMES]; /* interned; NULL = the run has none, as a schedule without a pipeline */
   double sizes[KIND_SIZES];
   double exposed;   /* share of the step in which the critical stage does not compute */
-  double mfu;       /* run_mfu() of its predicted step, or of its measured one where it stands for that */
+  double mfu;       /* of its predicted step, or of its measured one where it stands for that */
   gboolean experts; /* some layer has experts */
 } RunKind;
-
-/* Share of the peak of its products' format that the model's FLOPs take in a step of such seconds, those under causal
- * masks deducted so that long sequences compare with short ones; 0 if these are. */
-double run_mfu(const Model *model, const Layout *layout, const Cluster *cluster, double iteration_s);
 
 /* Of a plan's layout, with the metrics of its step. */
 RunKind run_kind(const Model *model, const Layout *layout, const Cluster *cluster, const Metrics *metrics);

@@ -58,7 +58,7 @@ gboolean planning_asks(const Planning *p, const PlanOptions *o)
   return p->question || p->second || o->gpus_from > 0;
 }
 
-SearchOptions planning_search(const Planning *p, const PlanOptions *o)
+static SearchOptions search_of(const Planning *p, const PlanOptions *o)
 {
   return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space,
                            .top = o->top > 0 ? o->top : 5, .threads = o->threads,
@@ -68,7 +68,7 @@ SearchOptions planning_search(const Planning *p, const PlanOptions *o)
 
 SearchOptions planning_searched(const Planning *p, const PlanOptions *o)
 {
-  SearchOptions options = planning_search(p, o);
+  SearchOptions options = search_of(p, o);
 
   options.space |= p->widened;
   return options;
@@ -119,7 +119,7 @@ static Result result_of_found(const Planning *p, const Found *f)
 
 gboolean planning_why_not(Planning *p, const PlanOptions *o, GError **error)
 {
-  SearchOptions options = planning_search(p, o);
+  SearchOptions options = search_of(p, o);
 
   watch_row(&p->watch);
   watch_join(&p->watch, &options);
@@ -146,7 +146,7 @@ gboolean planning_why_not(Planning *p, const PlanOptions *o, GError **error)
 
 Answer *planning_answer(Planning *p, const PlanOptions *o)
 {
-  SearchOptions options = planning_search(p, o);
+  SearchOptions options = search_of(p, o);
   Asked asked = { p->model, p->cluster, &options, p->tokens, p->accuracy, &p->operations, MAX(o->gpus_from, 0),
                   p->deadline_days * 86400, p->vary, p->jobs };
   int from = o->gpus_from > 0 ? o->gpus_from : p->cluster->devices;
@@ -305,7 +305,7 @@ static gboolean find_plans(Planning *p, const PlanOptions *o, SearchOptions *opt
 
 gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
 {
-  SearchOptions options = planning_search(p, o);
+  SearchOptions options = search_of(p, o);
 
   say_limits(p);
   options.refine = options.tight = TRUE;

@@ -54,10 +54,7 @@ gboolean planning_prepare(Planning *planning, const PlanOptions *options, GError
 /* Whether the answer is to a question, a front or numbers of GPUs; else it is plans, or to --why-not. */
 gboolean planning_asks(const Planning *planning, const PlanOptions *options);
 
-/* The search that answers, as the options ask for it. */
-SearchOptions planning_search(const Planning *planning, const PlanOptions *options);
-
-/* The same with the space that the plans were found in. */
+/* The search that answers, as the options ask for it, with the space that the plans were found in. */
 SearchOptions planning_searched(const Planning *planning, const PlanOptions *options);
 
 /* Finds the plans; TDP_ERROR_INFEASIBLE says why there is none. The watch was begun. */

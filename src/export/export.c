@@ -163,14 +163,14 @@ static void lose_key(gpointer subject, const char *key, const char *before, cons
   export_lose(e, "%s%s%s: %s, %s", key, before ? ": " : "", before ? before : "", reason ? reason : missing, instead);
 }
 
-PlanListener export_listener(Export *e)
+static PlanListener listener_of(Export *e)
 {
   return (PlanListener) { lose_key, e };
 }
 
 void export_lose_untold(Export *e, const ToldKey *told)
 {
-  const PlanListener losses = export_listener(e);
+  const PlanListener losses = listener_of(e);
 
   plan_compare_told(e->plan, e->model, told, &losses);
 }
@@ -336,7 +336,7 @@ static void set_plan(Export *e, const Plan *plan)
   e->layout = layout_of(plan);
 }
 
-void export_take_plan(Export *e, Plan *plan)
+static void take_plan(Export *e, Plan *plan)
 {
   set_plan(e, plan);
   g_free(e->taken);
@@ -345,10 +345,10 @@ void export_take_plan(Export *e, Plan *plan)
 
 void export_take_less(Export *e, Plan *plan, const char *reason)
 {
-  const PlanListener losses = export_listener(e);
+  const PlanListener losses = listener_of(e);
 
   plan_compare(e->plan, plan, reason, &losses);
-  export_take_plan(e, plan);
+  take_plan(e, plan);
 }
 
 static void export_clear(Export *e)
@@ -377,17 +377,17 @@ static void lose_adapter(Export *e)
   if (!adapter_freezes(a) || e->exporter->adapters)
     return;
   export_lose(e, "adapter: %s: not in %s, left out", text, e->exporter->target);
-  export_take_plan(e, plan_without(e->plan, WITHOUT_ADAPTER));
+  take_plan(e, plan_without(e->plan, WITHOUT_ADAPTER));
 }
 
 /* Has the export write the nearest plan that its tool runs. */
 static gboolean to_target(Export *e, GError **error)
 {
-  const PlanListener losses = export_listener(e);
+  const PlanListener losses = listener_of(e);
   Plan *nearest = plan_nearest(e->plan, e->model, e->cluster, e->own, &losses, error);
 
   if (nearest)
-    export_take_plan(e, nearest);
+    take_plan(e, nearest);
   else
     g_prefix_error(error, "%s: ", e->exporter->name);
   return nearest != NULL;

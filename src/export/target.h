@@ -48,14 +48,8 @@ int export_chunk_blocks(const Export *e, const ScheduleName *row);
  * predicts further tokens; newly allocated. */
 char *export_stages(const Export *e);
 
-/* Has the export write another plan, which it takes. */
-void export_take_plan(Export *e, Plan *plan);
-
-/* The same, and what it changes is lost for that reason. */
+/* Has the export write another plan, which it takes; what that changes is lost for the reason. */
 void export_take_less(Export *e, Plan *plan, const char *reason);
-
-/* Hears of keys as losses. */
-PlanListener export_listener(Export *e);
 
 /* Loses each key that a file does not say: `told` names those that it does. */
 void export_lose_untold(Export *e, const ToldKey *told);

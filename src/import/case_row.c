@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const case_row_columns[] = {
+static const char *const columns_of_all[] = {
   "id", "sweep", "source", "framework", "generation", "model", "layers", "hidden", "ffn_hidden", "heads", "kv_heads",
   "seq", "vocab", "mlp", "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero",
   "micro_batch", "global_batch", "recompute", "precision", "shard_group", "layer_split", "overlap", "iteration_s",
@@ -29,11 +29,11 @@ static GPtrArray *columns_of(GHashTable *cells)
   GHashTableIter iter;
   gpointer column;
 
-  for (int i = 0; case_row_columns[i]; i++)
-    g_ptr_array_add(all, (gpointer)case_row_columns[i]);
+  for (int i = 0; columns_of_all[i]; i++)
+    g_ptr_array_add(all, (gpointer)columns_of_all[i]);
   g_hash_table_iter_init(&iter, cells);
   while (g_hash_table_iter_next(&iter, &column, NULL))
-    if (!g_strv_contains(case_row_columns, column))
+    if (!g_strv_contains(columns_of_all, column))
       g_ptr_array_add(further, column);
   g_ptr_array_sort(further, sort_texts);
   g_ptr_array_extend_and_steal(all, further);

@@ -4,9 +4,7 @@
 
 #include "import/import.h"
 
-extern const char *const case_row_columns[]; /* NULL-terminated */
-
-/* Header and row of cells by column (char * to char *, absent = empty): case_row_columns, then others that are there.
+/* Header and row of cells by column (char * to char *, absent = empty): those that all rows have, then others.
  * A row with the column model_file needs that and no architecture. What a run cannot be simulated without and
  * the cells lack goes into the notes as not told. Newly allocated. */
 char *case_row_text(GHashTable *cells, ImportNotes *notes);

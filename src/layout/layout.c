@@ -76,14 +76,15 @@ gboolean pass_is_mxfp8_graph(const PassLayout *l)
   return l->formats.products == PRODUCTS_FP8 && l->formats.recipe == FP8_MXFP8 && l->graph == GRAPH_FULL;
 }
 
-gboolean pass_makes_experts_again(const PassLayout *l)
+/* Whether selective recomputation makes whole experts again, with their router. */
+static gboolean makes_experts_again(const PassLayout *l)
 {
   return recompute_selects(l->recompute.granularity, &l->recompute.scope, MODULE_MOE);
 }
 
 guint pass_recorded(const PassLayout *l)
 {
-  return l->recorded && pass_makes_experts_again(l) ? l->recorded & ~RECORDED_ROUTERS : l->recorded;
+  return l->recorded && makes_experts_again(l) ? l->recorded & ~RECORDED_ROUTERS : l->recorded;
 }
 
 static DType attention_format(const PassLayout *l)

@@ -235,9 +235,6 @@ static inline StageBlocks stage_blocks(const StageCut *cut, const Model *model, 
  * narrow_attention). */
 gboolean pass_is_mxfp8_graph(const PassLayout *passes);
 
-/* Whether selective recomputation makes whole experts again, with their router. */
-gboolean pass_makes_experts_again(const PassLayout *passes);
-
 /* Modules that a partial CUDA graph records: without routers of experts that are made again (Megatron Core's
  * transformer_config.py), which nobody may name. */
 guint pass_recorded(const PassLayout *passes);

@@ -31,7 +31,7 @@ gboolean linear_by_channel(LinearKind kind)
   return kind == LINEAR_MAMBA1 || kind == LINEAR_RG_LRU || kind == LINEAR_WKV || kind == LINEAR_SHORT_CONV;
 }
 
-gint64 linear_keys(const LinearAttention *l)
+static gint64 linear_keys(const LinearAttention *l)
 {
   return linear_by_channel(l->kind) ? 0 : (gint64)l->groups * l->state;
 }

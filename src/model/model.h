@@ -124,10 +124,8 @@ typedef struct {
 /* Whether each channel is a head of its own, with a state of its own or none. */
 gboolean linear_by_channel(LinearKind kind);
 
-/* Widths of a linear attention: of all heads' values, of all keys (as many queries), of all that the projection makes,
- * and of what is convolved. */
+/* Widths of a linear attention: of all heads' values, of all that the projection makes, and of what is convolved. */
 gint64 linear_values(const LinearAttention *linear);
-gint64 linear_keys(const LinearAttention *linear);
 gint64 linear_projected(const LinearAttention *linear);
 gint64 linear_convolved(const LinearAttention *linear);
 
@@ -374,9 +372,6 @@ static inline int norm_vectors(const Model *m)
 
 /* Values of keys and values that the projection makes. */
 gint64 attention_made_keys(const Attention *attention);
-
-/* Weights of one expert of attention. */
-gint64 attention_expert_params(const Attention *attention, gint64 hidden);
 
 /* Values that the projection makes for a gate; weights of the norms of queries and keys. */
 gint64 attention_gate(const Attention *attention);

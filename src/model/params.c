@@ -82,7 +82,8 @@ static Weights latent_qkv(const Attention *a, gint64 hidden)
   return sum(sum(sum(q, kv), indexer_weights(a, hidden)), linear(1, hidden, gate, FALSE));
 }
 
-gint64 attention_expert_params(const Attention *a, gint64 hidden)
+/* Weights of one expert of attention. */
+static gint64 expert_params_of_attention(const Attention *a, gint64 hidden)
 {
   return hidden * a->kv_heads * ((gint64)a->head_dim + a->v_head_dim);
 }
@@ -92,7 +93,7 @@ static Weights expert_attention(const Attention *a, gint64 hidden)
 {
   Weights w = linear(1, hidden, attention_made_keys(a) + a->experts, FALSE);
 
-  return sum(w, (Weights) { a->experts_per_token * attention_expert_params(a, hidden), hidden });
+  return sum(w, (Weights) { a->experts_per_token * expert_params_of_attention(a, hidden), hidden });
 }
 
 /* Of queries and keys: of each value, then of each head's values, both with biases; a number of each head of keys. */
@@ -289,7 +290,7 @@ static void count_block(const Model *m, LayerSpec *spec)
   spec->params =
     spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest) +
     (spec->adapter ? m->languages - 1 : 0) * (adapter.matrix + adapter.rest) +
-    (attention->experts - attention->experts_per_token) * attention_expert_params(attention, m->hidden);
+    (attention->experts - attention->experts_per_token) * expert_params_of_attention(attention, m->hidden);
   if (spec->reused)
     count_reused(m, spec);
 }

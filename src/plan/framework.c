@@ -12,7 +12,7 @@ const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", "a2a+
 const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", "hybridep", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "rowwise", "blockwise",
                                          "mxfp8", "nvfp4", NULL };
-const char *const fp8_library_names[] = { "transformer-engine", "torchao", NULL };
+static const char *const fp8_library_names[] = { "transformer-engine", "torchao", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)

@@ -44,7 +44,6 @@ extern const char *const fp8_recipe_names[];
 
 /* What casts to 8 and 4 bits, where recipes of a name differ. */
 typedef enum { FP8_TRANSFORMER_ENGINE, FP8_TORCHAO } Fp8Library;
-extern const char *const fp8_library_names[];
 
 /* Where a framework can put experts: on every rank whole (divided by tensor parallelism alone);
  * over data-parallel ranks, with tensor parallelism as in the rest of the layer; over all ranks of a stage. */

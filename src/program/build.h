@@ -124,8 +124,7 @@ void segment_clear(gpointer segment);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double narrow_of(const ProgramBuild *b, Piece piece, gboolean experts); /* of params_of: of products in 8 or 4 bits */
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
-Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts);
-/* Of them, what comes for its passes: where these work on weights that do not stay, or that one process sends. */
+/* Of frozen weights, what comes for its passes: where these work on weights that do not stay, or one process sends. */
 Frozen fetched_frozen(const ProgramBuild *b, Piece piece, gboolean experts);
 double table_params(const Model *model, const PassLayout *passes); /* of a tensor-parallel rank's part of the embedding */
 Piece stage_layers(const ProgramBuild *b, int stage);

@@ -184,7 +184,7 @@ double narrow_of(const ProgramBuild *b, Piece piece, gboolean experts)
   return narrow;
 }
 
-Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts)
+static Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   Frozen frozen = { 0 };
 

@@ -72,7 +72,6 @@ char *result_data_adjective(const Result *result);
 /* The keys of the contract, as an object under `key`; with a trace also `stages`:
  * peak memory by part, idle share and computation of each. */
 void result_write(const Result *result, const Trace *trace, JsonWriter *writer, const char *key);
-void result_put(const Result *result, const Trace *trace, JsonWriter *writer); /* the keys into an open object */
 
 /* The same with what such a document begins with: its schema, tdp-sim-1, and the question. */
 void result_put_document(const Result *result, const Trace *trace, JsonWriter *writer);

@@ -175,7 +175,7 @@ static void write_plan(const Result *r, JsonWriter *w)
   plan_write(&plan, w, "plan");
 }
 
-void result_put(const Result *r, const Trace *trace, JsonWriter *w)
+static void put_keys(const Result *r, const Trace *trace, JsonWriter *w)
 {
   write_plan(r, w);
   if (adapter_freezes(&r->layout.passes.adapter))
@@ -211,12 +211,12 @@ void result_put_document(const Result *r, const Trace *trace, JsonWriter *w)
   if (r->cluster->device.rated_power_w > 0)
     json_put_real(w, "power_limit_w", r->cluster->device.power_w);
   json_close(w, '}');
-  result_put(r, trace, w);
+  put_keys(r, trace, w);
 }
 
 void result_write(const Result *r, const Trace *trace, JsonWriter *w, const char *key)
 {
   json_open(w, key, '{');
-  result_put(r, trace, w);
+  put_keys(r, trace, w);
   json_close(w, '}');
 }

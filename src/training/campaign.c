@@ -122,7 +122,8 @@ static gboolean draw(const Campaign *c, gsl_rng *rng, CampaignRun *run)
   return TRUE;
 }
 
-gboolean campaign_draw(const Campaign *c, int run, CampaignRun *out)
+/* Draws a run; `run` counts from 0. FALSE if it would not end. */
+static gboolean draw_run(const Campaign *c, int run, CampaignRun *out)
 {
   gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
 
@@ -147,7 +148,7 @@ gboolean campaign_summary(const Campaign *c, CampaignSummary *out)
   *out = (CampaignSummary) { 0 };
   for (int i = 0; i < CAMPAIGN_RUNS; i++) {
     CampaignRun run;
-    if (!campaign_draw(c, i, &run))
+    if (!draw_run(c, i, &run))
       return FALSE;
     for (int spent = 0; spent < SPENT_COUNT; spent++)
       out->mean.spent_s[spent] += run.spent_s[spent] / CAMPAIGN_RUNS;

@@ -37,9 +37,6 @@ typedef struct {
 
 #define CAMPAIGN_FAILURES_MAX 1000000 /* of one run: a job that fails more often does not end */
 
-/* Draws a run; `run` counts from 0. FALSE if it would not end. */
-gboolean campaign_draw(const Campaign *campaign, int run, CampaignRun *out);
-
 #define CAMPAIGN_RUNS 1000
 
 /* The mean over so many runs, and of the total and of the failures what eight of ten have. FALSE if runs do not end. */

@@ -53,16 +53,6 @@ static gboolean has_memory(const CaseResult *r)
   return case_has_memory(r) && r->memory_need >= ACCURACY_SHARE_MIN;
 }
 
-GPtrArray *residuals_timed(const Validation *v)
-{
-  return rows_with(v, case_is_timed);
-}
-
-GPtrArray *residuals_of_memory(const Validation *v)
-{
-  return rows_with(v, has_memory);
-}
-
 GPtrArray *residuals_publishers(const GPtrArray *rows)
 {
   GPtrArray *publishers = g_ptr_array_new();
@@ -80,7 +70,7 @@ void residuals_put(JsonWriter *w, const char *key, double value)
   json_put_real(w, key, round(value * 1e4) / 1e4);
 }
 
-void residuals_write_domain(const GPtrArray *timed, JsonWriter *w)
+static void write_domain(const GPtrArray *timed, JsonWriter *w)
 {
   g_autoptr(Domain) domain = domain_new();
 
@@ -111,14 +101,14 @@ static gboolean write_file(const GPtrArray *rows, const char *folder, const char
 
 gboolean residuals_write(const Validation *v, const char *folder, GError **error)
 {
-  g_autoptr(GPtrArray) timed = residuals_timed(v), memory = residuals_of_memory(v);
+  g_autoptr(GPtrArray) timed = rows_with(v, case_is_timed), memory = rows_with(v, has_memory);
   g_autoptr(GPtrArray) publishers = residuals_publishers(timed);
 
   if (publishers->len < 2 || memory->len == 0)
     return input_error(error, "%s: expected case files with times of at least two publishers, and with memory", folder);
   if (g_mkdir_with_parents(folder, 0777) != 0)
     return runtime_error(error, "%s: expected a folder, or a path where one can be made", folder);
-  return write_file(timed, folder, "domain.json", residuals_write_domain, error) &&
+  return write_file(timed, folder, "domain.json", write_domain, error) &&
          write_file(memory, folder, "memory.json", residuals_write_memory, error) &&
          write_file(timed, folder, "time.json", residuals_write_time, error) &&
          write_file(timed, folder, "differences.json", residuals_write_differences, error);

@@ -23,16 +23,11 @@ RunKind residual_kind(const CaseResult *result);
 /* The least of n values of which those up to it weigh the share of all. Sorts neither; weights NULL = alike. */
 double residuals_quantile(const double *values, const double *weights, int n, double share);
 
-/* Rows with a time, and with a memory that counts (CaseResult, not owned). */
-GPtrArray *residuals_timed(const Validation *validation);
-GPtrArray *residuals_of_memory(const Validation *validation);
-
 /* Publishers of rows, in order of first appearance (not owned). */
 GPtrArray *residuals_publishers(const GPtrArray *rows);
 
 void residuals_put(JsonWriter *writer, const char *key, double value); /* with four decimals */
 
-void residuals_write_domain(const GPtrArray *timed, JsonWriter *writer);
 void residuals_write_memory(const GPtrArray *rows, JsonWriter *writer);
 void residuals_write_time(const GPtrArray *timed, JsonWriter *writer);
 void residuals_write_differences(const GPtrArray *timed, JsonWriter *writer);

@@ -273,7 +273,7 @@ Table *validation_skipped(const Validation *v)
   return t;
 }
 
-Table *validation_skipped_rows(const Validation *v)
+static Table *skipped_rows(const Validation *v)
 {
   Table *t = table_new("<skipped|<because of");
 
@@ -283,7 +283,8 @@ Table *validation_skipped_rows(const Validation *v)
   return t;
 }
 
-Table *validation_replaced(const Validation *v)
+/* Rows of which another software was simulated than they name. */
+static Table *replaced_rows(const Validation *v)
 {
   Table *t = table_new("<case|<of software|<simulated as");
 
@@ -395,8 +396,8 @@ char *validation_text(const Validation *v, gboolean rows)
 
   if (rows) {
     say_table(s, validation_rows(v));
-    say_table(s, validation_skipped_rows(v));
-    say_table(s, validation_replaced(v));
+    say_table(s, skipped_rows(v));
+    say_table(s, replaced_rows(v));
   }
   g_string_append(s, by_file);
   say_counts(s, "  skipped", validation_skipped(v));

@@ -148,10 +148,6 @@ Table *validation_rows(const Validation *validation);
 Table *validation_sources(const Validation *validation);
 Table *validation_skipped(const Validation *validation);
 
-/* Which rows these are, each with its reason; of which rows another software was simulated than they name, and
- * which. */
-Table *validation_skipped_rows(const Validation *validation);
-Table *validation_replaced(const Validation *validation);
 Table *validation_defaulted(const Validation *validation);
 
 /* Runs said to have fitted or not beside what is predicted, and each sweep's rank correlation and regret; empty without
