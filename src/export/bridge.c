@@ -1,7 +1,6 @@
 /* Megatron-Bridge: overrides merged into the recipe of the model. */
 #include "export/target.h"
 
-
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
 static const char *const precision_names[DTYPE_COUNT] = {[DTYPE_FP16] = "fp16_mixed", [DTYPE_BF16] = "bf16_mixed"};

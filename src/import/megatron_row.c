@@ -4,6 +4,7 @@
 #include "import/case_row.h"
 #include "import/launch.h"
 #include "plan/keys.h"
+#include "validate/case_experts.h"
 #include "validate/family.h"
 
 #include <string.h>
@@ -54,18 +55,14 @@ static const struct {
   { "framework", "generation" },
 };
 
-/* As case files spell dispatchers. */
-static const char *const dispatchers[][2] = { { "alltoall", "alltoall" }, { "allgather", "allgather" },
-                                              { "flex", "deepep" }, { "hybridep", "hybridep" } };
-
 static void put_dispatcher(Row *row, const cJSON *item)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS(dispatchers); i++)
-    if (cJSON_IsString(item) && g_str_equal(item->valuestring, dispatchers[i][0])) {
-      case_row_set(row->cells, "moe_dispatcher", "%s", dispatchers[i][1]);
-      return;
-    }
-  name_beyond(row, "", item);
+  int dispatch = cJSON_IsString(item) ? names_find(expert_dispatch_names, item->valuestring) : -1;
+
+  if (dispatch < 0)
+    name_beyond(row, "", item);
+  else
+    case_row_set(row->cells, "moe_dispatcher", "%s", case_dispatcher_names[dispatch]);
 }
 
 /* "full:N" is blocks; columns have no groups of layers. */

@@ -3,16 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As case files spell dispatchers. */
-static const struct {
-  const char *name;
-  ExpertDispatch dispatch;
-} dispatchers[] = {
-  { "alltoall", DISPATCH_ALL_TO_ALL },
-  { "allgather", DISPATCH_GATHER },
-  { "deepep", DISPATCH_FLEX },
-  { "hybridep", DISPATCH_HYBRID },
-};
+const char *const case_dispatcher_names[] = { "alltoall", "allgather", "deepep", "hybridep", NULL };
 
 /* A container without DeepEP ran NCCL's all-to-all, whatever its recipe asked for. */
 static ExpertDispatch dispatch_noted(ExpertDispatch dispatch, const char *note)
@@ -31,12 +22,11 @@ static gboolean read_dispatcher(Case *c, const Csv *csv, int row, GError **error
       case_say_default(c, "moe_dispatcher");
     return TRUE;
   }
-  for (gsize i = 0; i < G_N_ELEMENTS(dispatchers); i++)
-    if (g_str_equal(cell, dispatchers[i].name)) {
-      c->plan.dispatch = dispatch_noted(dispatchers[i].dispatch, csv_cell(csv, row, "note"));
-      return TRUE;
-    }
-  return csv_refuse(csv, row, "moe_dispatcher", "alltoall, allgather, deepep, hybridep or nothing", error);
+  int dispatch = names_find(case_dispatcher_names, cell);
+  if (dispatch < 0)
+    return csv_refuse(csv, row, "moe_dispatcher", "alltoall, allgather, deepep, hybridep or nothing", error);
+  c->plan.dispatch = dispatch_noted(dispatch, csv_cell(csv, row, "note"));
+  return TRUE;
 }
 
 static gboolean read_load(Case *c, const Csv *csv, int row, GError **error)

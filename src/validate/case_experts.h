@@ -10,6 +10,8 @@
 #include "validate/case.h"
 #include "validate/cells.h"
 
+extern const char *const case_dispatcher_names[]; /* as case files spell them, by ExpertDispatch */
+
 /* Notes say what a recipe chose against its generation: "fake balanced gate" (AutoModel's benchmarks), "no
  * moe_permute_fusion" (Megatron Core's default, which recipes of NeMo's Mixtral and Grok leave). */
 gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error);

@@ -180,18 +180,23 @@ char *validation_naive_text(const CaseSummary *s)
   return s->naive_count ? g_strdup_printf("; naive predictor %.1f %%", s->naive_mape_pct) : g_strdup("");
 }
 
+static void add_figure(Table *t, gboolean known, const char *format, double value)
+{
+  if (known)
+    table_add(t, format, value);
+  else
+    table_add(t, "-");
+}
+
 static void add_summary(Table *t, const char *title, const CaseSummary *s)
 {
   table_add(t, "%s|%d|%d|%d", title, s->count, s->skipped, s->defaulted);
   const double figures[] = { s->mape_pct, s->median_ape_pct, s->max_ape_pct, s->bias_pct, s->naive_mape_pct };
   const int counts[] = { s->count, s->count, s->count, s->count, s->naive_count };
   for (gsize i = 0; i < G_N_ELEMENTS(figures); i++)
-    table_add(t, counts[i] == 0 ? "-" : i == 3 ? "%+.1f" : "%.1f", figures[i]);
+    add_figure(t, counts[i] > 0, i == 3 ? "%+.1f" : "%.1f", figures[i]);
   table_add(t, "%d", s->memory_count);
-  if (s->memory_count)
-    table_add(t, "%.1f", s->memory_mape_pct);
-  else
-    table_add(t, "-");
+  add_figure(t, s->memory_count > 0, "%.1f", s->memory_mape_pct);
   table_add(t, "%d", s->refused);
 }
 
@@ -213,14 +218,6 @@ Table *validation_sources(const Validation *v)
   return t;
 }
 
-static void add_figure(Table *t, gboolean known, const char *format, double value)
-{
-  if (known)
-    table_add(t, format, value);
-  else
-    table_add(t, "-");
-}
-
 Table *validation_rows(const Validation *v)
 {
   Table *t =
@@ -237,9 +234,8 @@ Table *validation_rows(const Validation *v)
     table_add(t, "%s", r->id);
     add_figure(t, timed, "%.3f", r->measured_s);
     table_add(t, "%.3f", r->predicted_s);
-    if (v->accuracy) {
+    if (v->accuracy)
       table_add(t, "%.3f|%.3f", r->estimate.low_s, r->estimate.high_s);
-    }
     add_figure(t, timed, "%+.1f", timed ? case_error_pct(r) : 0);
     add_figure(t, r->naive_s > 0, "%+.1f", timed ? 100 * (r->naive_s / r->measured_s - 1) : 0);
     add_figure(t, memory, "%.1f", r->measured_memory_bytes / 1073741824.0);
@@ -266,9 +262,8 @@ Table *validation_skipped(const Validation *v)
         break;
       count++;
     }
-    if (count > 0) {
+    if (count > 0)
       table_add(t, "%s|%d", reason, count);
-    }
   }
   return t;
 }
@@ -357,10 +352,7 @@ static void say_sweeps(GString *s, const Validation *v)
   for (guint i = 0; i < sweeps->len; i++) {
     const SweepSummary *sweep = &g_array_index(sweeps, SweepSummary, i);
     table_add(t, "%s|%d", sweep->sweep, sweep->count);
-    if (isfinite(sweep->spearman))
-      table_add(t, "%.3f", sweep->spearman);
-    else
-      table_add(t, "-");
+    add_figure(t, isfinite(sweep->spearman), "%.3f", sweep->spearman);
     table_add(t, "%.1f", sweep->top1_regret_pct);
   }
   if (sweeps->len > 0) {
