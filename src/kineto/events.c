@@ -3,7 +3,6 @@
 #include "kineto/groups.h"
 
 #include <math.h>
-#include <string.h>
 
 #define THREAD_STEP 0 /* the host's */
 #define STREAM_COMPUTE 7
@@ -112,9 +111,7 @@ void trace_index_init(TraceIndex *x, const TraceView *view)
   x->rows_of_stage = MAX(t->n_rows / shape->ranks, 1);
   x->chunks = shape->chunks;
   x->micros = shape->micro;
-  gsize n = (gsize)t->n_rows * x->chunks * 2 * x->micros;
-  x->consumers = g_new(int, n);
-  memset(x->consumers, -1, n * sizeof(int));
+  x->consumers = indices_new((gsize)t->n_rows * x->chunks * 2 * x->micros);
   x->receives = g_new(GArray *, t->n_rows);
   x->spans = g_new(GArray *, t->n_rows);
   for (int row = 0; row < t->n_rows; row++) {

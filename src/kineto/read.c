@@ -59,13 +59,19 @@ static gboolean is_within(const GArray *intervals, double start)
   return FALSE;
 }
 
+/* Its "dur"; NULL if it has none that could be. */
+static const cJSON *duration_of(const cJSON *event)
+{
+  const cJSON *dur = json_get(event, "dur");
+  return cJSON_IsNumber(dur) && dur->valuedouble >= 0 && isfinite(dur->valuedouble) ? dur : NULL;
+}
+
 /* When an event ran; FALSE if it does not say. */
 static gboolean interval_of(const cJSON *event, Interval *out)
 {
-  const cJSON *ts = json_get(event, "ts"), *dur = json_get(event, "dur");
+  const cJSON *ts = json_get(event, "ts"), *dur = duration_of(event);
 
-  if (!cJSON_IsNumber(ts) || !isfinite(ts->valuedouble) || !cJSON_IsNumber(dur) || !(dur->valuedouble >= 0) ||
-      !isfinite(dur->valuedouble))
+  if (!cJSON_IsNumber(ts) || !isfinite(ts->valuedouble) || !dur)
     return FALSE;
   *out = (Interval) { ts->valuedouble * 1e-6, (ts->valuedouble + dur->valuedouble) * 1e-6 };
   return TRUE;
@@ -75,7 +81,7 @@ static void read_step(const cJSON *event, Reading *r)
 {
   const char *cat = json_get_text(event, "cat"), *name = json_get_text(event, "name");
   gboolean device = cat && g_str_equal(cat, "gpu_user_annotation");
-  const cJSON *dur = json_get(event, "dur");
+  const cJSON *dur = duration_of(event);
   Interval when;
 
   if (!name || !g_str_has_prefix(name, "ProfilerStep") || (!device && !(cat && g_str_equal(cat, "user_annotation"))))
@@ -84,7 +90,7 @@ static void read_step(const cJSON *event, Reading *r)
     g_array_append_val(device ? r->device : r->host, when);
   if (device)
     return;
-  if (!cJSON_IsNumber(dur) || !(dur->valuedouble >= 0) || !isfinite(dur->valuedouble)) {
+  if (!dur) {
     r->reader->strange(r->reader->data, name);
     return;
   }
@@ -104,10 +110,10 @@ static gboolean is_kernel(const cJSON *event)
 static void read_kernel(const cJSON *event, const GArray *within, Reading *r)
 {
   const char *name = json_get_text(event, "name");
-  const cJSON *dur = json_get(event, "dur");
+  const cJSON *dur = duration_of(event);
   Interval when;
 
-  if (!name || !cJSON_IsNumber(dur) || !(dur->valuedouble >= 0) || !isfinite(dur->valuedouble)) {
+  if (!name || !dur) {
     r->reader->strange(r->reader->data, name ? name : "an event without name or duration");
     return;
   }
