@@ -7,9 +7,6 @@
 #include "ask/question.h"
 #include "cli/exports.h"
 #include "report/page.h"
-#include "report/plots.h"
-
-#include <string.h>
 
 void plan_options_init(PlanOptions *o)
 {

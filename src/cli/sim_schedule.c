@@ -1,14 +1,12 @@
 #include "cli/sim_schedule.h"
 
 #include "base/error.h"
-#include "cli/cli.h"
 #include "cli/drawn.h"
 #include "cli/say.h"
 #include "report/page.h"
 #include "report/schedule_trace.h"
 #include "schedule/table.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

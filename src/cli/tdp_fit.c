@@ -1,8 +1,6 @@
 /* tdp-fit: fits the constants of hardware/kernels and hardware/links to the
  * measured times of hardware/data, as its fits.csv lists them. */
-#include "base/csv.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/table.h"
 #include "cli/cli.h"
 #include "cli/say.h"

@@ -1,6 +1,5 @@
 /* tdp-plan: finds the best plans for a model on a cluster and says why. */
 #include "base/error.h"
-#include "base/files.h"
 #include "cli/cli.h"
 #include "cli/drawn.h"
 #include "cli/exports.h"

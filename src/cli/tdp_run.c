@@ -1,6 +1,5 @@
 /* tdp-run: executes one plan for real, one process a rank, and reports it beside its prediction. */
 #include "base/error.h"
-#include "base/files.h"
 #include "calibrate/speed.h"
 #include "cli/cli.h"
 #include "cli/run_fingerprint.h"

@@ -1,7 +1,6 @@
 #include "fit/fit.h"
 
 #include <math.h>
-#include <string.h>
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>

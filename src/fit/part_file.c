@@ -1,7 +1,6 @@
 #include "fit/part_file.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/json.h"

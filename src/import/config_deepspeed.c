@@ -3,8 +3,6 @@
 
 #include "plan/optimizer.h"
 
-#include <string.h>
-
 #define ZERO "zero_optimization."
 #define SUB_GROUP_ALL 1e12
 #define MICRO "train_micro_batch_size_per_gpu"

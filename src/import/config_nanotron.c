@@ -1,8 +1,6 @@
 /* nanotron's YAML. */
 #include "import/config_launch.h"
 
-#include <string.h>
-
 #define MODEL "model.model_config."
 
 static gboolean recognises(const Settings *s)

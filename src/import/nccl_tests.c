@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
 #include "import/nccl_tests_json.h"
 
 #define US 1e-6

@@ -1,7 +1,5 @@
 #include "import/shell_text.h"
 
-#include <string.h>
-
 ShellText *shell_text_new(void)
 {
   ShellText *t = g_new(ShellText, 1);

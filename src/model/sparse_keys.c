@@ -1,5 +1,4 @@
 /* Reading a block-sparse layout. */
-#include "base/error.h"
 #include "base/files.h"
 #include "model/sparse.h"
 

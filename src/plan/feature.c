@@ -4,8 +4,6 @@
 #include "plan/excludes.h"
 #include "plan/keys.h"
 
-#include <string.h>
-
 /* Formats of what an optimizer keeps, and of gradients as it takes them. */
 static const OptimizerState states[] = { STATE_MAIN_PARAMS, STATE_MAIN_GRADS, STATE_EXP_AVG, STATE_EXP_AVG_SQ };
 

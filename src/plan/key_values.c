@@ -1,7 +1,5 @@
 #include "plan/key_values.h"
 
-#include "base/error.h"
-
 gboolean read_layer_split(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error)
 {
   if (cJSON_IsString(item) && g_str_equal(item->valuestring, "balanced"))

@@ -1,8 +1,6 @@
 /* Plan files: reading with defaults, and writing, by the table of keys. */
 #include "plan/keys.h"
 
-#include "base/error.h"
-
 #include <string.h>
 
 #define KEYS_MAX 128

@@ -2,8 +2,6 @@
 #include "report/page.h"
 #include "report/tables.h"
 
-#include "base/units.h"
-
 void page_answer(Page *page, const Result *r)
 {
   const Metrics *m = &r->metrics;

@@ -4,8 +4,6 @@
 #include "base/sort.h"
 #include "report/timeline_panel.h"
 
-#include <math.h>
-
 #define ROWS_MAX 32
 #define SPANS_MAX 60000   /* of a page */
 #define TICKS 1e8         /* of the time axis */

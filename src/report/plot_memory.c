@@ -5,8 +5,6 @@
 #include "report/gnuplot.h"
 #include "report/memory_points.h"
 
-#include <math.h>
-
 #define LINE_PIXELS 16
 #define LINE_LETTERS 185 /* of what stands below the title, up to the sheet's edge */
 #define BINS 500 /* of the time axis; each draws its first, least, most and last point */

@@ -1,8 +1,6 @@
 #include "base/error.h"
 #include "schedule/all.h"
 
-#include <string.h>
-
 typedef struct {
   const Schedule *schedule;
   const ScheduleShape *shape;

@@ -1,7 +1,5 @@
 #include "sim/links.h"
 
-#include "sim/graph.h"
-
 #include <math.h>
 
 enum { WAY_OUT, WAY_IN, WAY_COUNT };

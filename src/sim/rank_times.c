@@ -1,7 +1,5 @@
 #include "sim/rank_times.h"
 
-#include "sim/graph.h"
-
 #include <string.h>
 
 #define STEPS_MAX 64 /* swept at once: more gains nothing */

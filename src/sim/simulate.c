@@ -6,7 +6,6 @@
 #include "sim/links.h"
 
 #include <math.h>
-#include <string.h>
 
 #define NO_EVENT G_MAXUINT32
 

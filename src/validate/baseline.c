@@ -2,8 +2,6 @@
 #include "base/error.h"
 #include "validate/validate.h"
 
-#include <math.h>
-
 #define SLACK_POINTS 0.05
 
 static void put_line(GString *text, const char *source, const CaseSummary *s)

@@ -1,6 +1,5 @@
 #include "validate/case_model.h"
 
-#include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 

@@ -1,7 +1,5 @@
 #include "validate/cells.h"
 
-#include "base/error.h"
-
 typedef struct {
   const char *column;
   gsize offset;
