@@ -36,6 +36,7 @@ typedef struct {
   int n_windows;
   int *first, *end;    /* ranges seen by all (variable, bslongformer); owned */
   int n_ranges;
+  gboolean per_head;   /* heads may have different layouts */
   gboolean horizontal; /* what all see, sees all */
   gboolean unidirectional; /* no block behind the row's */
   guint8 *cells;       /* rows x rows of a given layout; owned */

@@ -11,12 +11,7 @@ static const char *const direction_names[] = { "bidirectional", "unidirectional"
 #define BLOCKS_MAX 65536
 #define WINDOWS_MAX 1024
 
-typedef struct {
-  int mode, block, local, global, random, sliding, patterns, direction;
-  gboolean per_head, horizontal;
-} Keys;
-
-#define FIELD(name) G_STRUCT_OFFSET(Keys, name)
+#define FIELD(name) G_STRUCT_OFFSET(SparseAttention, name)
 #define OF(mode) (1u << SPARSE_##mode)
 #define ALL (~0u)
 
@@ -28,7 +23,7 @@ static const struct {
   { { "mode", JSON_ENUM, FIELD(mode), .names = sparse_mode_names }, ALL },
   { { "block", JSON_INT, FIELD(block), FALSE, 1, 4096 }, ALL },
   { { "different_layout_per_head", JSON_BOOL, FIELD(per_head) }, ALL },
-  { { "attention", JSON_ENUM, FIELD(direction), .names = direction_names }, ALL & ~OF(DENSE) & ~OF(LAYOUT) },
+  { { "attention", JSON_ENUM, FIELD(unidirectional), .names = direction_names }, ALL & ~OF(DENSE) & ~OF(LAYOUT) },
   { { "num_local_blocks", JSON_INT, FIELD(local), FALSE, 1, BLOCKS_MAX }, OF(FIXED) },
   { { "num_global_blocks", JSON_INT, FIELD(global), FALSE, 1, BLOCKS_MAX }, OF(FIXED) | OF(BIGBIRD) },
   { { "num_different_global_patterns", JSON_INT, FIELD(patterns), FALSE, 1, BLOCKS_MAX }, OF(FIXED) },
@@ -42,33 +37,33 @@ static const struct {
   { { "layout", JSON_ANY }, OF(LAYOUT) },
 };
 
-static gboolean read_keys(const JsonDoc *doc, const cJSON *object, Keys *k, GError **error)
+static gboolean read_keys(const JsonDoc *doc, const cJSON *object, SparseAttention *a, GError **error)
 {
   JsonField fields[G_N_ELEMENTS(keys)];
 
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
     fields[i] = keys[i].field;
-  if (!json_read(doc, object, fields, G_N_ELEMENTS(fields), k, error))
+  if (!json_read(doc, object, fields, G_N_ELEMENTS(fields), a, error))
     return FALSE;
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
     const cJSON *item = json_get(object, keys[i].field.key);
-    if (item && !(keys[i].modes >> k->mode & 1))
-      return json_error(doc, item, error, "this key only in other modes than %s", sparse_mode_names[k->mode]);
+    if (item && !(keys[i].modes >> a->mode & 1))
+      return json_error(doc, item, error, "this key only in other modes than %s", sparse_mode_names[a->mode]);
   }
   return TRUE;
 }
 
-static gboolean check_fixed(const JsonDoc *doc, const cJSON *object, const Keys *k, GError **error)
+static gboolean check_fixed(const JsonDoc *doc, const cJSON *object, const SparseAttention *a, GError **error)
 {
   const cJSON *patterns = json_get(object, "num_different_global_patterns");
 
-  if (k->local % k->global != 0)
-    return json_error(doc, object, error, "num_global_blocks %d to divide num_local_blocks %d", k->global, k->local);
-  if (k->patterns > 1 && !k->per_head)
+  if (a->local % a->global != 0)
+    return json_error(doc, object, error, "num_global_blocks %d to divide num_local_blocks %d", a->global, a->local);
+  if (a->patterns > 1 && !a->per_head)
     return json_error(doc, patterns, error, "1, or different_layout_per_head true");
-  if (k->patterns > k->local / k->global)
+  if (a->patterns > a->local / a->global)
     return json_error(doc, patterns, error, "at most %d, the num_local_blocks over num_global_blocks",
-                      k->local / k->global);
+                      a->local / a->global);
   return TRUE;
 }
 
@@ -181,33 +176,32 @@ static gboolean read_lists(const JsonDoc *doc, const cJSON *object, SparseAttent
   return (a->mode != SPARSE_VARIABLE && a->mode != SPARSE_BSLONGFORMER) || read_ranges(doc, object, a, error);
 }
 
-static gboolean check_keys(const JsonDoc *doc, const cJSON *object, const Keys *k, gboolean causal, GError **error)
+static gboolean check_keys(const JsonDoc *doc, const cJSON *object, const SparseAttention *a, gboolean causal, GError **error)
 {
-  if (causal && k->direction == 0)
+  if (causal && !a->unidirectional)
     return json_error(doc, json_get(object, "attention"), error, "unidirectional in a causal model");
-  if (k->horizontal && k->direction == 1)
+  if (a->horizontal && a->unidirectional)
     return json_error(doc, json_get(object, "horizontal_global_attention"), error, "false, or attention bidirectional");
-  return k->mode != SPARSE_FIXED || check_fixed(doc, object, k, error);
+  return a->mode != SPARSE_FIXED || check_fixed(doc, object, a, error);
 }
 
 SparseAttention *sparse_read(const JsonDoc *doc, const cJSON *object, gboolean causal, GError **error)
 {
-  Keys k = { .mode = SPARSE_FIXED, .block = 16, .local = 4, .global = 1, .patterns = 1, .random = -1, .sliding = 3,
-             .direction = causal };
+  g_autoptr(SparseAttention) a = g_new(SparseAttention, 1);
 
+  *a = (SparseAttention) { .mode = SPARSE_FIXED, .block = 16, .local = 4, .global = 1, .patterns = 1, .random = -1,
+                           .sliding = 3, .unidirectional = causal };
   if (!cJSON_IsObject(object)) {
     json_error(doc, object, error, "an object with the keys of DeepSpeed's sparse_attention");
     return NULL;
   }
-  if (!read_keys(doc, object, &k, error) || !check_keys(doc, object, &k, causal, error))
+  if (!read_keys(doc, object, a, error) || !check_keys(doc, object, a, causal, error))
     return NULL;
-  gboolean both_ways = k.mode == SPARSE_BIGBIRD || k.mode == SPARSE_BSLONGFORMER;
-  g_autoptr(SparseAttention) a = g_new(SparseAttention, 1);
-  *a = (SparseAttention) {
-    .mode = k.mode, .block = k.block, .patterns = k.patterns, .local = k.local, .global = k.global,
-    .random = k.random >= 0 ? k.random : k.mode == SPARSE_BIGBIRD,
-    .sliding = both_ways || k.mode == SPARSE_LOCAL ? k.sliding : 0,
-    .horizontal = k.horizontal || both_ways, .unidirectional = k.direction == 1,
-  };
+  gboolean both_ways = a->mode == SPARSE_BIGBIRD || a->mode == SPARSE_BSLONGFORMER;
+  if (a->random < 0)
+    a->random = a->mode == SPARSE_BIGBIRD;
+  if (!both_ways && a->mode != SPARSE_LOCAL)
+    a->sliding = 0;
+  a->horizontal |= both_ways;
   return read_lists(doc, object, a, causal, error) ? g_steal_pointer(&a) : NULL;
 }
