@@ -271,13 +271,6 @@ static void to_no_momentum(Plan *p) { p->optimizer.momentum = 0; }
 static void to_whole_experts(Plan *p) { p->etp = 1; }
 static void to_cpu(Plan *p) { p->offload.activations = STORE_CPU; }
 
-static void to_no_capacity(Plan *p)
-{
-  p->expert_capacity = 0;
-  p->expert_drop = DROP_PROBS;
-  p->expert_padded = FALSE;
-}
-
 static void to_usual_muon(Plan *p)
 {
   const Optimizer usual = optimizer_default();
@@ -386,7 +379,7 @@ static const struct {
   [FEATURE_PIPELINE] = { "pipeline", pipeline, PLAN_DEGREES, NULL, KEY_PP },
   [FEATURE_CONTEXT] = { "context", context, PLAN_DEGREES, NULL, KEY_CP },
   [FEATURE_ONE_STAGE] = { "one_stage", one_stage, PLAN_DEGREES, NULL, KEY_PP },
-  [FEATURE_EXPERT_CAPACITY] = { "expert_capacity", capacity, PLAN_DEGREES, to_no_capacity },
+  [FEATURE_EXPERT_CAPACITY] = { "expert_capacity", capacity, PLAN_DEGREES, plan_drop_capacity },
   [FEATURE_EXPERTS] = { "experts", experts, PLAN_DEGREES, NULL },
   [FEATURE_EXPERT_PARALLEL] = { "expert_parallel", expert_parallel, PLAN_DEGREES, NULL, KEY_EP },
   [FEATURE_DIVIDED_EXPERT_BIASES] = { "divided_expert_biases", divided_expert_biases, PLAN_DEGREES, to_whole_experts,

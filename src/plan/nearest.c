@@ -266,11 +266,8 @@ static void other_experts(Plan *p, const Framework *own)
 {
   p->overlap.experts &= own->shared_overlap;
   p->overlap.exchange &= own->exchange_overlap;
-  if (own->capacity == CAPACITY_NONE) {
-    p->expert_capacity = 0;
-    p->expert_drop = DROP_PROBS;
-    p->expert_padded = FALSE;
-  }
+  if (own->capacity == CAPACITY_NONE)
+    plan_drop_capacity(p);
   if (own->experts == EXPERTS_WHOLE)
     p->ep = 1;
   if (own->experts != EXPERTS_FOLDED)

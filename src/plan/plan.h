@@ -84,6 +84,14 @@ static inline gboolean recompute_selects(Recompute granularity, const RecomputeS
   return granularity == RECOMPUTE_SELECTIVE && recompute_modules(scope) >> module & 1;
 }
 
+/* Takes away the limit of an expert's tokens. */
+static inline void plan_drop_capacity(Plan *plan)
+{
+  plan->expert_capacity = 0;
+  plan->expert_drop = DROP_PROBS;
+  plan->expert_padded = FALSE;
+}
+
 /* Has the host launch kernels so, of GRAPH_PARTIAL the usual ones. */
 static inline void plan_set_graph(Plan *plan, CudaGraph graph)
 {
