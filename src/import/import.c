@@ -34,6 +34,20 @@ void import_strange(ImportNotes *notes, const char *text)
   }
 }
 
+void import_drop_colours(char *text)
+{
+  char *to = text;
+
+  for (const char *from = text; *from;)
+    if (from[0] == '\033' && from[1] == '[') {
+      from += 2 + strspn(from + 2, "0123456789;");
+      from = *from ? g_utf8_next_char(from) : from;
+    } else {
+      *to++ = *from++;
+    }
+  *to = '\0';
+}
+
 void import_notes_clear(ImportNotes *notes)
 {
   g_clear_pointer(&notes->first_strange, g_free);

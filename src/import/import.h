@@ -32,6 +32,10 @@ typedef struct {
 
 /* Counts a part that was not recognised; `text` is cut to a line. */
 void import_strange(ImportNotes *notes, const char *text);
+
+/* Takes escape sequences of terminals out of a text of UTF-8. */
+void import_drop_colours(char *text);
+
 void import_notes_clear(ImportNotes *notes);
 
 /* Sets TDP_ERROR_INPUT "FILE: ..." and returns NULL. */

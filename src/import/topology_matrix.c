@@ -11,22 +11,6 @@ static gboolean recognises(const char *text)
   return strstr(text, "GPU0") && (strstr(text, "CPU Affinity") || strstr(text, "Legend:") || strstr(text, "\tX"));
 }
 
-/* Takes ESC [ ... m out, in place. */
-static void strip_escapes(char *text)
-{
-  char *to = text;
-
-  for (const char *from = text; *from;)
-    if (from[0] == '\033' && from[1] == '[') {
-      from += 2;
-      from += strcspn(from, "mK\n");
-      from += *from == 'm' || *from == 'K';
-    } else {
-      *to++ = *from++;
-    }
-  *to = '\0';
-}
-
 /* "GPU12", not "GPU NUMA ID". */
 static gboolean is_device(const char *cell, const char *kind)
 {
@@ -165,7 +149,7 @@ static char *read_matrix(const char *text, ImportNotes *notes, GError **error)
   g_autofree char *plain = g_utf8_make_valid(text, -1);
   Matrix m = { .header = NULL };
 
-  strip_escapes(plain);
+  import_drop_colours(plain);
   g_auto(GStrv) lines = g_strsplit(plain, "\n", -1);
   for (int i = 0; lines[i]; i++)
     read_line(&m, lines[i], notes);

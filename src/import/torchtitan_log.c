@@ -45,21 +45,6 @@ static gboolean recognises(const char *text)
   return strstr(text, "step:") && strstr(text, "loss:") && (strstr(text, "tps:") || strstr(text, "wps:"));
 }
 
-/* Escape sequences that colour a terminal; the line stays valid UTF-8. */
-static void drop_colours(char *line)
-{
-  char *to = line;
-
-  for (const char *from = line; *from;)
-    if (from[0] == '\033' && from[1] == '[') {
-      from += 2 + strspn(from + 2, "0123456789;");
-      from = *from ? g_utf8_next_char(from) : from;
-    } else {
-      *to++ = *from++;
-    }
-  *to = '\0';
-}
-
 /* Seconds within a month of "2026-01-31 10:00:00,123" in the line; FALSE if it has none. */
 static gboolean clock_of(const char *line, double *out)
 {
@@ -243,7 +228,7 @@ static char *read_log(const char *text, ImportNotes *notes, GError **error)
   Log log = { .cells = cells, .rates = rates, .first = first, .seconds = seconds, .note = note };
 
   for (int i = 0; lines[i]; i++) {
-    drop_colours(lines[i]);
+    import_drop_colours(lines[i]);
     if (*g_strstrip(lines[i]) && !read_line(&log, lines[i]))
       import_strange(notes, lines[i]);
   }
