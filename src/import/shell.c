@@ -56,9 +56,7 @@ static void read_assignment(Reader *r, ShellCursor *c, gsize length, gboolean mo
 
   c->at += length;
   gboolean array = shell_peek(c, 0) == '(';
-  GPtrArray *values = array ? array_values(r, c, live) : shell_texts();
-  if (!array)
-    g_ptr_array_add(values, shell_value(&r->state, c, live, FALSE));
+  GPtrArray *values = array ? array_values(r, c, live) : shell_texts_of(shell_value(&r->state, c, live, FALSE));
   const char *given = live && is_printed(values) ? shell_given(&r->state, name) : NULL;
   if (given) {
     g_ptr_array_set_size(values, 0);
@@ -213,11 +211,8 @@ static gboolean read_for(Reader *r, ShellCursor *c, gboolean live)
     }
   if (live && words->len > 1)
     shell_unread(r, &begin, "for: its first turn alone is read");
-  if (live && words->len > 0) {
-    GPtrArray *values = shell_texts();
-    g_ptr_array_add(values, shell_text_copy(words->pdata[0]));
-    shell_assign(&r->state, name, values, FALSE, FALSE);
-  }
+  if (live && words->len > 0)
+    shell_assign(&r->state, name, shell_texts_of(shell_text_copy(words->pdata[0])), FALSE, FALSE);
   shell_skip_separators(r, c);
   shell_take(c, "do");
   shell_list(r, c, live && words->len > 0);

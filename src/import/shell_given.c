@@ -5,14 +5,6 @@
 
 #include <string.h>
 
-static GPtrArray *texts_of(const char *text)
-{
-  GPtrArray *values = shell_texts();
-
-  g_ptr_array_add(values, shell_text_of(text, TRUE));
-  return values;
-}
-
 GPtrArray *shell_behind(const GPtrArray *words, guint first)
 {
   GPtrArray *values = shell_texts();
@@ -53,15 +45,13 @@ void shell_set_arguments(ShellState *s, GPtrArray *values)
   s->arguments = values;
   s->runs += (int)values->len / 16; /* long lists, copied at each call, are as many calls */
   for (guint i = 0; i < values->len; i++) {
-    GPtrArray *one = shell_texts();
-    g_ptr_array_add(one, shell_text_copy(values->pdata[i]));
     g_snprintf(name, sizeof name, "%u", i + 1);
-    shell_assign(s, name, one, FALSE, FALSE);
+    shell_assign(s, name, shell_texts_of(shell_text_copy(values->pdata[i])), FALSE, FALSE);
   }
   g_snprintf(name, sizeof name, "%u", values->len);
   shell_assign(s, "@", g_ptr_array_ref(values), TRUE, FALSE);
   shell_assign(s, "*", g_ptr_array_ref(values), TRUE, FALSE);
-  shell_assign(s, "#", texts_of(name), FALSE, FALSE);
+  shell_assign(s, "#", shell_texts_of(shell_text_of(name, TRUE)), FALSE, FALSE);
 }
 
 void shell_shift(ShellState *s, guint by)
@@ -97,7 +87,7 @@ void shell_take_given(ShellState *s)
     if (g_ascii_isdigit(*pair[0]))
       g_ptr_array_add(arguments, shell_text_of(pair[1], TRUE));
     else
-      shell_assign(s, pair[0], texts_of(pair[1]), FALSE, FALSE);
+      shell_assign(s, pair[0], shell_texts_of(shell_text_of(pair[1], TRUE)), FALSE, FALSE);
   }
   if (arguments->len > 0)
     shell_set_arguments(s, arguments);

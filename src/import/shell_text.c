@@ -121,6 +121,14 @@ GPtrArray *shell_texts(void)
   return g_ptr_array_new_with_free_func((GDestroyNotify)shell_text_free);
 }
 
+GPtrArray *shell_texts_of(ShellText *text)
+{
+  GPtrArray *texts = shell_texts();
+
+  g_ptr_array_add(texts, text);
+  return texts;
+}
+
 const char *shell_text_at(const GPtrArray *texts, guint i)
 {
   return i < texts->len ? ((ShellText *)texts->pdata[i])->text->str : "";

@@ -65,6 +65,7 @@ ShellText *shell_text_replaced(const ShellText *value, char where, const char *p
 
 /* An empty list of texts, which it owns; the i-th of one as it stands, "" behind its end. */
 GPtrArray *shell_texts(void);
+GPtrArray *shell_texts_of(ShellText *text); /* of one, which it takes */
 const char *shell_text_at(const GPtrArray *texts, guint i);
 
 #endif

@@ -260,11 +260,8 @@ static gboolean put_operation(Builder *b, const ShellCursor *c, const Parameter 
   } else if (kind != '+') {
     return FALSE;
   }
-  if (kind == '=' && value) {
-    GPtrArray *values = shell_texts();
-    g_ptr_array_add(values, shell_text_copy(value));
-    shell_assign(b->state, p->name, values, FALSE, FALSE);
-  }
+  if (kind == '=' && value)
+    shell_assign(b->state, p->name, shell_texts_of(shell_text_copy(value)), FALSE, FALSE);
   if (value)
     put_value(b, value, quoted);
   return TRUE;
