@@ -95,6 +95,9 @@ START_TEST(megatron_sharding)
   has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
   has(&c, "megatron", "  --megatron-fsdp-main-grads-dtype fp32\n"); /* what is counted, not the model's 16 bits */
   has_not(&c, "megatron", "--megatron-fsdp-grad-comm-dtype");
+  has(&c, "bridge", "  megatron_fsdp_main_params_dtype:\n    _target_: torch.float32\n    _call_: false\n"
+                    "  megatron_fsdp_main_grads_dtype:\n    _target_: torch.float32\n    _call_: false\n"
+                    "  megatron_fsdp_grad_comm_dtype: null\n");
   has_not(&c, "primus", "megatron_fsdp_main_grads_dtype");
   has(&c, "megatron", "# - overlap: gradients: false: ");
   has_not(&c, "megatron", "MAX_CONNECTIONS=1");
@@ -104,16 +107,24 @@ START_TEST(megatron_sharding)
   has(&c, "bridge", "  overlap_grad_reduce: true\n  overlap_param_gather: true\n");
   c.plan.optimizer.formats[STATE_GRAD_REDUCE] = FORMAT_BF16;
   has(&c, "megatron", "  --megatron-fsdp-main-grads-dtype fp32 --megatron-fsdp-grad-comm-dtype bf16\n");
+  has(&c, "bridge", "_grad_comm_dtype:\n    _target_: torch.bfloat16\n    _call_: false\n");
   c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
   has_not(&c, "megatron", "--megatron-fsdp-main-grads-dtype");
+  has(&c, "bridge", "  megatron_fsdp_main_grads_dtype: null\n  megatron_fsdp_grad_comm_dtype: null\n");
+  has_not(&c, "bridge", "grad_reduce_in_fp32"); /* which Megatron-FSDP does not read */
+  test_text(lost(&c, "bridge"), "");
   c.plan.optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_BF16;
   has(&c, "megatron", "  --megatron-fsdp-main-params-dtype bf16\n");
+  has(&c, "bridge", "  megatron_fsdp_main_params_dtype:\n    _target_: torch.bfloat16\n");
   c.plan.optimizer = optimizer_default();
   c.plan.precision = DTYPE_FP32;
   has_not(&c, "megatron", "--megatron-fsdp-main-grads-dtype");
   c.plan.precision = DTYPE_BF16;
   c.plan.zero = 1;
   has_not(&c, "megatron", "--megatron-fsdp-main-grads-dtype");
+  has_not(&c, "bridge", "megatron_fsdp_main");
+  c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  test_text(lost(&c, "bridge"), "main_grads_dtype: bf16: not in Megatron-Bridge of 2026-08, left out\n");
   case_clear(&c);
 }
 END_TEST

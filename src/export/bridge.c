@@ -182,6 +182,28 @@ static void put_optimizer(const StateLayout *s, GString *text)
     g_string_append_printf(text, "  sgd_momentum: %g\n", o->momentum);
 }
 
+/* A format of torch's: a word alone would stay one where the recipe has none (training/utils/omegaconf_utils.py). */
+static void put_format(GString *text, const char *key, const char *format)
+{
+  static const char *const names[][2] = { { "bf16", "bfloat16" }, { "fp16", "float16" }, { "fp32", "float32" } };
+
+  if (!format)
+    g_string_append_printf(text, "  %s: null\n", key);
+  for (gsize i = 0; format && i < G_N_ELEMENTS(names); i++)
+    if (g_str_equal(format, names[i][0]))
+      g_string_append_printf(text, "  %s:\n    _target_: torch.%s\n    _call_: false\n", key, names[i][1]);
+}
+
+/* All three, as some recipes have their own. */
+static void put_fsdp_formats(const Export *e, GString *text)
+{
+  const FsdpFormats formats = megatron_fsdp_formats(e);
+
+  put_format(text, "megatron_fsdp_main_params_dtype", formats.main_params ? formats.main_params : "fp32");
+  put_format(text, "megatron_fsdp_main_grads_dtype", formats.main_grads);
+  put_format(text, "megatron_fsdp_grad_comm_dtype", formats.grad_comm);
+}
+
 static void put_data(Export *e, GString *text)
 {
   const StateLayout *s = &e->layout.states[0];
@@ -200,6 +222,8 @@ static void put_data(Export *e, GString *text)
     g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
                                  "  data_parallel_sharding_strategy: %s\n",
                            sharding_names[s->zero]);
+  if (fsdp)
+    put_fsdp_formats(e, text);
   else
     g_string_append(text, "  use_megatron_fsdp: false\n");
   if (e->layout.passes.graph == GRAPH_FULL)
@@ -250,7 +274,9 @@ static void put_adapter(Export *e, GString *text)
 /* The rest is Megatron-LM's, as its overrides are. */
 static void lose_untold(Export *e)
 {
+  const char *formats = megatron_fsdp(e) ? NULL : ""; /* others are those of mixed_precision */
   const ToldKey told[] = {
+    { "main_params_dtype", formats }, { "main_grads_dtype", formats }, { "grad_reduce_dtype", formats },
     { "adapter" }, { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "fp8_param_gather" },
     { "num_layers_at_start_in_bf16" }, { "num_layers_at_end_in_bf16" }, { "overlap" },
     { "cuda_graph" }, { "cuda_graph_modules" }, { "moe_token_dispatcher_type" },
@@ -293,7 +319,7 @@ static void put_precision(Export *e, GString *text)
   if (recipe && (recipe->wide.start != wide->start || recipe->wide.end != wide->end))
     export_note(e, "num_layers_at_start_in_bf16: %d, num_layers_at_end_in_bf16: %d: the recipe has %d and %d, set them and "
                    "first_last_layers_bf16 of mixed_precision", wide->start, wide->end, recipe->wide.start, recipe->wide.end);
-  if (f->precision == DTYPE_BF16 && s->gradient_bytes < 4)
+  if (f->precision == DTYPE_BF16 && s->gradient_bytes < 4 && !megatron_fsdp(e))
     export_note(e, "framework: %s: set mixed_precision.grad_reduce_in_fp32 to False, as its recipes for performance do; "
                 "gradients are in fp32 else", s->framework->name);
   if (recipe || precision_names[f->precision])

@@ -173,21 +173,30 @@ static void add_overlap(Export *e, GString *flags)
     export_note(e, "overlap: parameters: true: Megatron-LM overlaps them only together with gradients");
 }
 
-/* Megatron-FSDP accumulates in the model's 16 bits unless it is told otherwise, and sends what it accumulates
- * (arguments.py from Core 0.17 on; releases before, as Primus's, have no such flag and accumulate in fp32). */
-static void add_fsdp_gradients(Export *e, GString *flags)
+FsdpFormats megatron_fsdp_formats(const Export *e)
 {
   const StateLayout *s = &e->layout.states[0];
-  const char *narrow = dtype_names[s->formats.precision];
-  double own = dtype_bytes[s->formats.precision];
+  gboolean narrow = dtype_bytes[s->formats.precision] == 2, wide = s->gradient_bytes == 4 && narrow;
   StateFormat main = s->optimizer.formats[STATE_MAIN_PARAMS];
 
-  if (main == FORMAT_BF16 || main == FORMAT_FP16)
-    export_words(flags, "--megatron-fsdp-main-params-dtype %s", state_format_names[main]);
-  if (s->gradient_bytes == 4 && own == 2)
-    add(flags, "--megatron-fsdp-main-grads-dtype fp32");
-  if (s->gradient_bytes == 4 && s->reduce_bytes == 2 && own == 2)
-    export_words(flags, "--megatron-fsdp-grad-comm-dtype %s", narrow);
+  return (FsdpFormats) {
+    .main_params = main == FORMAT_BF16 || main == FORMAT_FP16 ? state_format_names[main] : NULL,
+    .main_grads = wide ? "fp32" : NULL,
+    .grad_comm = wide && s->reduce_bytes == 2 ? dtype_names[s->formats.precision] : NULL,
+  };
+}
+
+/* Releases before Core 0.17, as Primus's, have no such flags and accumulate in fp32. */
+static void add_fsdp_gradients(Export *e, GString *flags)
+{
+  const FsdpFormats formats = megatron_fsdp_formats(e);
+
+  if (formats.main_params)
+    export_words(flags, "--megatron-fsdp-main-params-dtype %s", formats.main_params);
+  if (formats.main_grads)
+    export_words(flags, "--megatron-fsdp-main-grads-dtype %s", formats.main_grads);
+  if (formats.grad_comm)
+    export_words(flags, "--megatron-fsdp-grad-comm-dtype %s", formats.grad_comm);
 }
 
 static void add_gradients(Export *e, GString *flags)
