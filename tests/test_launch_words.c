@@ -302,14 +302,48 @@ START_TEST(formats_of_fsdp)
     { FSDP3 "--megatron-fsdp-main-grads-dtype auto", NULL, "\"main_grads_dtype\": \"bf16\"", NULL },
     { FSDP3 "--megatron-fsdp-main-grads-dtype fp32 --grad-reduce-in-bf16", NULL, "\"main_grads_dtype\": \"fp32\"",
       NULL },
-    { FSDP3 "--megatron-fsdp-main-params-dtype auto", NULL, "\"main_params_dtype\": \"bf16\"", "main_grads_dtype" },
-    { FSDP3 "--megatron-fsdp-grad-comm-dtype bf16", NULL, "\"grad_reduce_dtype\": \"bf16\"", "main_grads_dtype" },
-    { FSDP3 "--megatron-fsdp-grad-comm-dtype auto", NULL, NULL, "_dtype" },
+    { FSDP3 "--megatron-fsdp-main-params-dtype auto", NULL, "\"main_params_dtype\": \"bf16\",\n  \"main_grads_dtype\": \"bf16\"",
+      "grad_reduce_dtype" }, /* what knows one of the three has "auto" for the others */
+    { FSDP3 "--megatron-fsdp-grad-comm-dtype bf16", NULL, "\"main_grads_dtype\": \"bf16\",\n  \"grad_reduce_dtype\": \"bf16\"",
+      "main_params_dtype" },
+    { FSDP3 "--megatron-fsdp-grad-comm-dtype auto", NULL, "\"main_grads_dtype\": \"bf16\"", "grad_reduce_dtype" },
+    { FSDP3 "--megatron-fsdp-grad-comm-dtype auto", NULL, "\"framework\": \"megatron-core-2026\"", NULL },
+    { FSDP3 "--megatron-fsdp-main-grads-dtype fp32", NULL, "\"framework\": \"megatron-core-2026\"", "_dtype" },
+    { FSDP3 "--moe-paged-stash", NULL, "\"main_grads_dtype\": \"bf16\"", NULL },
     { FSDP3 "--grad-reduce-in-bf16", NULL, "\"main_grads_dtype\": \"bf16\"", "grad_reduce_dtype" },
     { "--use-distributed-optimizer --megatron-fsdp-main-grads-dtype bf16", NULL, NULL, "_dtype" },
   };
 
   means(said, G_N_ELEMENTS(said));
+}
+END_TEST
+
+/* Without these words Core accumulates in bf16 from 0.17 on, in fp32 before. Of a script that may run on either it is said. */
+START_TEST(formats_of_fsdp_by_generation)
+{
+  static const struct {
+    const char *framework, *words;
+    gboolean narrow, said;
+  } cases[] = {
+    { NULL, "", FALSE, TRUE },
+    { "megatron-core", "", FALSE, FALSE },
+    { "megatron-core-2026", "", TRUE, FALSE },
+    { "megatron-core-2026", "--megatron-fsdp-main-grads-dtype fp32", FALSE, FALSE },
+    { NULL, "--grad-reduce-in-bf16", TRUE, FALSE },
+    { NULL, "--cuda-graph-impl local --cuda-graph-scope full_iteration", TRUE, FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("python pretrain_gpt.py " SIZES FSDP3 "%s\n", cases[i].words);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = launch_read(text, "x.sh", &(LaunchOptions) { 8, cases[i].framework }, &error);
+    gboolean said = FALSE;
+    ck_assert_msg(l != NULL, "%s", error ? error->message : "");
+    ck_assert_msg((strstr(l->plan, "\"main_grads_dtype\": \"bf16\"") != NULL) == cases[i].narrow, "%zu: %s", i, l->plan);
+    for (guint k = 0; k < l->assumed->len; k++)
+      said |= g_str_has_prefix(l->assumed->pdata[k], "main_grads_dtype: fp32, as before Core 0.17: ");
+    ck_assert_msg(said == cases[i].said, "%zu", i);
+  }
 }
 END_TEST
 
@@ -512,6 +546,7 @@ START_TEST(recorded_layers)
 }
 END_TEST
 
-TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, pattern_lengths, exchanges, kernels_of_experts,
-          stages_with_embedding, shards, formats_of_fsdp, batches_of_schedules, named_tokenizers, padded_vocabularies, not_simulated,
-          groups_are_apart, groups_of_arguments, recorded_layers)
+TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, pattern_lengths, exchanges,
+          kernels_of_experts, stages_with_embedding, shards, formats_of_fsdp, formats_of_fsdp_by_generation,
+          batches_of_schedules, named_tokenizers, padded_vocabularies, not_simulated, groups_are_apart, groups_of_arguments,
+          recorded_layers)

@@ -2,12 +2,23 @@
 #include "import/megatron_launch.h"
 #include "plan/framework.h"
 
+#define MAIN_GRADS "megatron_fsdp_main_grads_dtype"
+
+static const char *const fsdp_formats[] = { "megatron_fsdp_main_params_dtype", MAIN_GRADS, "megatron_fsdp_grad_comm_dtype" };
+
+gboolean megatron_formats_of_fsdp(Reading *r)
+{
+  gboolean any = FALSE;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(fsdp_formats); i++)
+    any |= *reading_text(r, fsdp_formats[i]) != '\0';
+  return any && reading_flag(r, "use_megatron_fsdp");
+}
+
 /* Of Megatron-FSDP: what it calls "auto" is the format of the model's own weights and gradients; on the wire that of the
  * accumulated ones. */
-static const char *own_format(Reading *r, const char *name)
+static const char *own_format(Reading *r, const char *name, const char *format)
 {
-  const char *format = reading_text(r, name);
-
   if (!g_str_equal(format, "auto"))
     return format;
   return g_str_equal(name, "megatron_fsdp_grad_comm_dtype") ? ""
@@ -17,28 +28,52 @@ static const char *own_format(Reading *r, const char *name)
 }
 
 /* Whether gradients are accumulated in fp32 where nothing is said of them. */
-static gboolean wide_by_default(const Reading *r)
+static gboolean wide_by_default(const char *framework)
 {
-  g_autoptr(Framework) f = framework_load(r->framework ? r->framework : "megatron-core", NULL);
+  g_autoptr(Framework) f = framework_load(framework, NULL);
 
   return f && MAX(f->gradient_bytes, f->bf16_gradient_bytes) == 4;
 }
 
+/* Accumulated gradients of Megatron-FSDP where no argument names their format: from Core 0.17 on "auto", before as
+ * everywhere. What runs the script is not known to be either: that is said. */
+static const char *unnamed_grads(Reading *r, const char *framework)
+{
+  static const char *const recent[] = { "megatron-core-2026", "megatron-core-dev-2026", "nemo-2026-06", "nemo-2026-08", NULL };
+
+  if (g_strv_contains(recent, framework))
+    return "auto";
+  if (!r->framework && reading_flag(r, "bf16") && !reading_flag(r, "grad_reduce_in_bf16"))
+    launch_assume(&r->to, "main_grads_dtype: fp32, as before Core 0.17: since then Megatron-FSDP accumulates in bf16 without "
+                  "--megatron-fsdp-main-grads-dtype (--framework megatron-core-2026)");
+  return "";
+}
+
+/* What Megatron-FSDP is told in words of its own; "" = nothing. */
+static const char *fsdp_format(Reading *r, const char *framework, const char *name)
+{
+  const char *format = reading_text(r, name);
+
+  if (!*format && g_str_equal(name, MAIN_GRADS))
+    format = unnamed_grads(r, framework);
+  return own_format(r, name, format);
+}
+
 /* Its words replace those of precision-aware optimizers (training/arguments.py of August 2026). */
-void megatron_formats_put(Reading *r, JsonWriter *w)
+void megatron_formats_put(Reading *r, const char *framework, JsonWriter *w)
 {
   static const char *const formats[][2] = {
-    { "main_params_dtype", "megatron_fsdp_main_params_dtype" }, { "main_grads_dtype", "megatron_fsdp_main_grads_dtype" },
+    { "main_params_dtype", "megatron_fsdp_main_params_dtype" }, { "main_grads_dtype", MAIN_GRADS },
     { "exp_avg_dtype", NULL }, { "exp_avg_sq_dtype", NULL },
   };
   gboolean precise = reading_flag(r, "use_precision_aware_optimizer"), narrow = reading_flag(r, "grad_reduce_in_bf16");
   gboolean fsdp = reading_flag(r, "use_megatron_fsdp");
-  const char *sent = fsdp ? own_format(r, "megatron_fsdp_grad_comm_dtype") : "";
+  const char *sent = fsdp ? fsdp_format(r, framework, "megatron_fsdp_grad_comm_dtype") : "";
 
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
-    const char *own = fsdp && formats[i][1] ? own_format(r, formats[i][1]) : "";
+    const char *own = fsdp && formats[i][1] ? fsdp_format(r, framework, formats[i][1]) : "";
     const char *format = reading_text(r, formats[i][0]);
-    if (i == 1 && !narrow && g_str_equal(own, "fp32") && reading_flag(r, "bf16") && wide_by_default(r))
+    if (i == 1 && !narrow && g_str_equal(own, "fp32") && reading_flag(r, "bf16") && wide_by_default(framework))
       continue;
     if (*own)
       json_put_string(w, formats[i][0], own);

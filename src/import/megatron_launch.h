@@ -41,8 +41,11 @@ const char *megatron_graph_kind(Reading *r);
 /* What it says of recorded kernels; the model is read before. */
 void megatron_graph_put(Reading *r, JsonWriter *w);
 
-/* Formats of weights, gradients and moments that are not the software's usual ones. */
-void megatron_formats_put(Reading *r, JsonWriter *w);
+/* Formats of weights, gradients and moments that are not the software's usual ones; framework: the plan's. */
+void megatron_formats_put(Reading *r, const char *framework, JsonWriter *w);
+
+/* Whether an argument is there that Megatron-FSDP has from Core 0.17 on. */
+gboolean megatron_formats_of_fsdp(Reading *r);
 
 /* Blocks of the model. */
 int megatron_layers(Reading *r);

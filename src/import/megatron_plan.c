@@ -9,11 +9,12 @@
 
 #define RANKS_MAX 10000000
 
-/* Degrees, and the GPUs that they need. */
+/* Degrees, the GPUs that they need, and the software. */
 typedef struct {
   int tp, pp, vpp, cp, ep, etp, layers, gpus;
   int zero, micro;
   gboolean deepspeed;
+  const char *framework;
   int split[SPLIT_STAGES_MAX], stages; /* layers of each stage; 0 = equal ones */
 } Degrees;
 
@@ -215,7 +216,7 @@ static void put_states(Reading *r, const Degrees *d, JsonWriter *w)
   json_put_int(w, "zero_stage", d->zero);
   if (copies > 1 && d->zero > 0 && replicas % copies == 0)
     json_put_int(w, "shard_group_size", replicas / copies);
-  megatron_formats_put(r, w);
+  megatron_formats_put(r, d->framework, w);
   if (bucket > 0) {
     json_open(w, "zero_optimization", '{');
     json_put_int(w, "reduce_bucket_size", bucket);
@@ -464,6 +465,8 @@ static const char *framework_of(Reading *r, const Degrees *d)
   for (gsize i = 0; i < G_N_ELEMENTS(recent); i++)
     if (*reading_text(r, recent[i]) && !g_str_equal(reading_text(r, recent[i]), "none"))
       return "megatron-core-2026";
+  if (megatron_formats_of_fsdp(r))
+    return "megatron-core-2026";
   gboolean four = reading_flag(r, "fp4_param_gather"), records = *megatron_graph_kind(r) != '\0';
   return reading_flag(r, "overlap_moe_expert_parallel_comm") || four || records ? "megatron-core-2026" : "megatron-core";
 }
@@ -556,6 +559,7 @@ gboolean megatron_plan(Reading *r)
 
   if (!read_degrees(r, &d))
     return FALSE;
+  d.framework = r->framework ? r->framework : framework_of(r, &d);
   gboolean rows = reading_flag(r, "sequence_parallel");
   int decoder = reading_int(r, "decoder_seq_length", 0), encoder = reading_int(r, "encoder_seq_length", 0);
   json_writer_init(&w, text);
@@ -578,7 +582,7 @@ gboolean megatron_plan(Reading *r)
   put_optimizer(r, &d, &w);
   put_kernels(r, &d, &w);
   put_overlap(r, &d, &w);
-  json_put_string(&w, "framework", r->framework ? r->framework : framework_of(r, &d));
+  json_put_string(&w, "framework", d.framework);
   json_close(&w, '}');
   r->to.out->gpus = d.gpus;
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
