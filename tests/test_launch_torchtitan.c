@@ -141,5 +141,52 @@ START_TEST(early_files_are_changed)
 }
 END_TEST
 
+#define CONVERTED(flavor, converters) \
+  "[model]\nname = " flavor "\nconverters = [" converters "]\n[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n" OP
+#define LLAMA "\"llama3\"\nflavor = \"8B\""
+#define DEEPSEEK "\"deepseek_v3\"\nflavor = \"16B\""
+#define TRAINED(training, rest) MODEL "[training]\nlocal_batch_size = 1\n" training "[compile]\nenable = true\n" rest
+
+/* What changes time or memory and is simulated otherwise is said, and what no table names is not passed over. */
+static const struct {
+  const char *text, *plan, *assumed;
+} said[] = {
+  { TRAINED("", OP), "\"recompute_granularity\": \"selective\"", "" },
+  { TRAINED("dtype = \"bfloat16\"\n", OP), "\"precision\": \"bf16\"",
+    "training.dtype: bfloat16: weights, gradients and moments are simulated in fp32, as with float32\n" },
+  { TRAINED("dtype = \"float32\"\n", OP), "\"precision\": \"bf16\"", "" },
+  { TRAINED("", "[activation_checkpoint]\nmode = \"memory_budget\"\nmemory_budget = 0.3\n"),
+    "\"recompute_granularity\": \"selective\"", "activation_checkpoint.mode: memory_budget: simulated as selective: what the "
+    "compiler keeps within a budget is not known\n" },
+  { TRAINED("enable_cpu_offload = true\n", OP), "\"offload\": {\n    \"optimizer\": \"cpu\",\n    \"parameters\": \"cpu\"\n", "" },
+  { TRAINED("enable_cpu_offload = true\n", "[parallelism]\nfsdp_reshard_after_forward = \"never\"\n" OP),
+    "\"offload\": {\n    \"optimizer\": \"cpu\"\n", "" },
+  { CONVERTED(LLAMA, "\"quantize.linear.float8\""), "\"precision\": \"fp8\"", "" },
+  { CONVERTED(LLAMA, "\"float8\""), "\"precision\": \"fp8\"", "" },
+  { CONVERTED(LLAMA, "\"mine\""), "\"precision\": \"bf16\"", "model.converters: mine: not simulated\n" },
+  { CONVERTED(DEEPSEEK, "\"quantize.grouped_mm.float8\""), "\"precision\": \"bf16\"",
+    "model.converters: quantize.grouped_mm.float8: products of experts are simulated in the format of all others\n" },
+  { CONVERTED(DEEPSEEK, "\"quantize.linear.mx\""), "\"precision\": \"fp8\"",
+    "model.converters: none of grouped_mm: products of experts are simulated in the linear layers' format\n" },
+  { CONVERTED(DEEPSEEK, "\"quantize.linear.mx\", \"quantize.grouped_mm.mx\""), "\"precision\": \"fp8\"", "" },
+  { MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\ncomponents = [\"loss\"]\n" OP, "",
+    "compile.components: without model: simulated as if it were compiled, as torchtitan's own runs are\n" },
+  { MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n" OP, "", "" },
+};
+
+START_TEST(what_is_left_is_said)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launch_read(said[_i].text, "x.toml", &(LaunchOptions) { .gpus = 16 }, &error);
+
+  ck_assert_msg(l != NULL, "%s", error ? error->message : "");
+  g_autofree char *assumed = all_of(l->assumed);
+  ck_assert_msg(strstr(l->plan, said[_i].plan) != NULL, "%s", l->plan);
+  test_text(g_steal_pointer(&assumed), said[_i].assumed);
+  ck_assert_uint_eq(l->unknown->len, 0);
+}
+END_TEST
+
 TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { early_models_are_known, 3 },
-           { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { wrong_splits_are_named, 2 }, { early_files_are_changed, 1 })
+           { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { wrong_splits_are_named, 2 }, { early_files_are_changed, 1 },
+           { what_is_left_is_said, G_N_ELEMENTS(said) })

@@ -59,8 +59,13 @@ static gboolean recognises(const Settings *s)
   return settings_find(s, "model.flavor") && settings_find(s, "model.name");
 }
 
-/* Its file; blocks, 0 = not known. */
-static int read_model(ConfigReading *r)
+typedef struct {
+  int tp, pp, cp, ep, replicate, shard, micro, local, layers;
+  gboolean experts; /* the model has some */
+} Degrees;
+
+/* Its file; what is known of it in the degrees. */
+static void read_model(ConfigReading *r, Degrees *d)
 {
   const char *name = settings_text(r->from, "model.name"), *flavor = settings_text(r->from, "model.flavor");
 
@@ -68,16 +73,14 @@ static int read_model(ConfigReading *r)
   g_autofree char *path = known ? files_find(known->model, "models", NULL) : NULL;
   g_autoptr(Model) model = path ? model_load(path, NULL) : NULL;
 
-  if (model && g_file_get_contents(path, &r->to.out->model, NULL, NULL))
-    return model->blocks;
+  if (model && g_file_get_contents(path, &r->to.out->model, NULL, NULL)) {
+    d->layers = model->blocks;
+    d->experts = model_has_experts(model);
+    return;
+  }
   launch_assume(&r->to, "model: %s %s: not among the models of this program (--model)", name, flavor);
   r->to.out->unknown_model = g_strdup_printf("%s %s", name, flavor);
-  return 0;
 }
-
-typedef struct {
-  int tp, pp, cp, ep, replicate, shard, micro, local, layers;
-} Degrees;
 
 /* An index of the table; -1 = none of it. */
 static int find_schedule(const Settings *s)
@@ -262,8 +265,13 @@ static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
   json_put_int(w, "zero_stage", plain ? 0 : never ? 2 : 3);
   if (d->replicate > 1 && !plain)
     json_put_int(w, "shard_group_size", d->shard * d->cp);
-  if (settings_true(r->from, "training.enable_cpu_offload", FALSE))
-    json_put_string(w, "offload", "optimizer");
+  if (!settings_true(r->from, "training.enable_cpu_offload", FALSE))
+    return;
+  json_open(w, "offload", '{'); /* CPUOffloadPolicy moves all states */
+  json_put_string(w, "optimizer", "cpu");
+  if (!plain && !never)
+    json_put_string(w, "parameters", "cpu");
+  json_close(w, '}');
 }
 
 /* torchtitan 0.2.2, config/job_config.py: every how many blocks one is made again, two unless the file says so, or "op". */
@@ -271,6 +279,12 @@ static const char *recomputation(ConfigReading *r, const char *mode)
 {
   const char *option = settings_text(r->from, "activation_checkpoint.selective_ac_option");
 
+  if (g_str_equal(mode, "memory_budget")) {
+    launch_assume(&r->to, "activation_checkpoint.mode: memory_budget: simulated as selective: what the compiler keeps within a "
+                  "budget is not known");
+    settings_find(r->from, "activation_checkpoint.memory_budget");
+    return "selective";
+  }
   if (*mode && !g_str_equal(mode, "selective"))
     return mode;
   if (g_str_equal(option, "op"))
@@ -283,9 +297,18 @@ static const char *recomputation(ConfigReading *r, const char *mode)
   return "selective";
 }
 
+static char **words_of(const char *list)
+{
+  return g_strsplit_set(list, "[]\"', \n", -1);
+}
+
+/* Of its converters, those of linear layers: "float8" until 0.2. */
 static gboolean is_float8(const Settings *s)
 {
-  return strstr(settings_text(s, "model.converters"), "float8") != NULL ||
+  g_auto(GStrv) names = words_of(settings_text(s, "model.converters"));
+
+  return g_strv_contains((const char *const *)names, "float8") ||
+         g_strv_contains((const char *const *)names, "quantize.linear.float8") ||
          settings_true(s, "float8.enable_float8_linear", FALSE); /* until February 2025 */
 }
 
@@ -308,11 +331,6 @@ static void put_recipe(ConfigReading *r, JsonWriter *w)
     json_put_string(w, "fp8_recipe", "rowwise");
   else if (!settings_true(s, gather, FALSE))
     json_put_bool(w, "fp8_param_gather", FALSE);
-}
-
-static char **filters_of(const char *list)
-{
-  return g_strsplit_set(list, "[]\"', \n", -1);
 }
 
 /* Whether products of a block are left out: all their names start with its own, of which a filter is a part. */
@@ -340,7 +358,7 @@ static void say_parts(ConfigReading *r, const char *key, char **filters)
 static void put_wide(ConfigReading *r, const char *section, int blocks, JsonWriter *w)
 {
   g_autofree char *key = g_strconcat(section, ".filter_fqns", NULL);
-  g_auto(GStrv) filters = filters_of(settings_text(r->from, key));
+  g_auto(GStrv) filters = words_of(settings_text(r->from, key));
   int start = 0, end = 0, all = 0;
 
   for (int i = 0; i < blocks; i++)
@@ -356,6 +374,43 @@ static void put_wide(ConfigReading *r, const char *section, int blocks, JsonWrit
   if (all > start + end)
     launch_assume(&r->to, "%s: %d layers of it are neither first nor last: simulated as cast", key, all - start - end);
   say_parts(r, key, filters);
+}
+
+/* A list of components without the model leaves that to eager kernels, whatever else is compiled. */
+static void say_compiled(ConfigReading *r)
+{
+  const Settings *s = r->from;
+  gboolean compiled = settings_true(s, "compile.enable", FALSE);
+  const Setting *parts = settings_unread(s, "compile.components"); /* which stays among what is not simulated */
+
+  if (r->framework || is_early(s))
+    return;
+  if (!compiled)
+    launch_assume(&r->to, "compile.enable: false: simulated as if compiled, as torchtitan's own runs are");
+  else if (parts && !strstr(parts->value, "model"))
+    launch_assume(&r->to, "compile.components: without model: simulated as if it were compiled, as torchtitan's own runs are");
+}
+
+/* Converters that are not simulated, and what those of linear layers and of experts' products leave in another format. */
+static void say_converters(ConfigReading *r, const Degrees *d)
+{
+  static const char *const linear[] = { "float8", "quantize.linear.float8", "quantize.linear.mx", "quantize.linear.nvfp4", NULL };
+  g_auto(GStrv) names = words_of(settings_text(r->from, "model.converters"));
+  const char *experts = NULL;
+  gboolean narrow = FALSE;
+
+  for (int i = 0; names[i]; i++) {
+    gboolean grouped = g_str_has_prefix(names[i], "quantize.grouped_mm.");
+    narrow |= g_strv_contains(linear, names[i]);
+    if (grouped)
+      experts = names[i];
+    else if (*names[i] && !g_strv_contains(linear, names[i]))
+      launch_assume(&r->to, "model.converters: %s: not simulated", names[i]);
+  }
+  if (experts && !narrow)
+    launch_assume(&r->to, "model.converters: %s: products of experts are simulated in the format of all others", experts);
+  if (!experts && narrow && d->experts)
+    launch_assume(&r->to, "model.converters: none of grouped_mm: products of experts are simulated in the linear layers' format");
 }
 
 static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
@@ -375,10 +430,12 @@ static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
     put_recipe(r, w);
     put_wide(r, strstr(converters, "linear.float8") ? "quantize.linear.float8" : "float8", d->layers, w);
   }
+  say_converters(r, d);
+  if (g_str_equal(settings_text(s, "training.dtype"), "bfloat16"))
+    launch_assume(&r->to, "training.dtype: bfloat16: weights, gradients and moments are simulated in fp32, as with float32");
   if (settings_true(s, PARALLEL "enable_async_tensor_parallel", FALSE))
     json_put_bool(w, "tp_comm_overlap", TRUE);
-  if (!r->framework && !is_early(s) && !settings_true(s, "compile.enable", FALSE))
-    launch_assume(&r->to, "compile.enable: false: simulated as if compiled, as torchtitan's own runs are");
+  say_compiled(r);
 }
 
 /* The first generation that has what the file says. */
@@ -398,7 +455,7 @@ gboolean torchtitan_read(ConfigReading *r)
   Degrees d = { 0 };
   JsonWriter w;
 
-  d.layers = read_model(r);
+  read_model(r, &d);
   if (!read_degrees(r, &d))
     return FALSE;
   gsize dispatcher = d.ep > 1 ? find_dispatcher(r) : 0;

@@ -60,16 +60,6 @@ static void add_setting(Settings *s, const char *path, char *value)
   settings_add(s, path, value, 0, 0); /* it stands nowhere: the file is not changed */
 }
 
-static const Setting *find_unread(const Settings *s, const char *path)
-{
-  for (guint i = s->list->len; i-- > 0;) {
-    const Setting *one = s->list->pdata[i];
-    if (!one->read && g_str_equal(one->path, path))
-      return one;
-  }
-  return NULL;
-}
-
 static const char *const counted[] = { "training.seq_len", "training.local_batch_size",
                                        PARALLEL "pipeline_parallel_microbatch_size", "training.global_batch_size" };
 
@@ -106,7 +96,7 @@ static void add_sequences(ConfigReading *r, const Settings *own, Settings *out)
       !settings_true(own, "training.disable_cuda_graphs", FALSE))
     launch_assume(&r->to, "training.disable_cuda_graphs: False: simulated as if it were True: torchtitan's recorded steps are "
                   "not simulated");
-  const Setting *stages = find_unread(own, PARALLEL "pipeline_parallel_degree");
+  const Setting *stages = settings_unread(own, PARALLEL "pipeline_parallel_degree");
   if (!stages || g_ascii_strtoll(stages->value, NULL, 10) <= 1)
     parts = 1; /* as torchtitan has it */
   add_setting(out, "training.seq_len", g_strdup_printf("%d", seq));
@@ -141,7 +131,9 @@ static const char *const modes[][2] = { { "FullAC", "full" }, { "SelectiveAC", "
 
 static const char *const kinds[][2] = { { "Float8LinearConverter", "quantize.linear.float8" },
                                         { "MXFP8LinearConverter", "quantize.linear.mx" },
-                                        { "NVFP4LinearConverter", "quantize.linear.nvfp4" } };
+                                        { "NVFP4LinearConverter", "quantize.linear.nvfp4" },
+                                        { "Float8GroupedExpertsConverter", "quantize.grouped_mm.float8" },
+                                        { "MXFP8GroupedExpertsConverter", "quantize.grouped_mm.mx" } };
 
 /* The kind whose call an argument stands in. */
 static gsize kind_around(const char *converters, const char *argument)
@@ -189,9 +181,9 @@ static void take_filters(ConfigReading *r, const char *converters, Settings *out
 /* Names that TOML has for what Python calls. */
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
 {
-  const Setting *ac = find_unread(own, "activation_checkpoint"), *spec = find_unread(own, "model_spec.converters");
-  const Setting *optimizer = find_unread(own, "optimizer"), *exchange = find_unread(own, "model_spec.moe_comm_backend");
-  const Setting *loss = find_unread(own, "loss");
+  const Setting *ac = settings_unread(own, "activation_checkpoint"), *spec = settings_unread(own, "model_spec.converters");
+  const Setting *optimizer = settings_unread(own, "optimizer"), *exchange = settings_unread(own, "model_spec.moe_comm_backend");
+  const Setting *loss = settings_unread(own, "loss");
   const char *flavor = settings_text(own, "model_spec.0");
 
   if (loss)
@@ -204,9 +196,12 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
   add_setting(out, "activation_checkpoint.selective_ac_option", g_strdup("op")); /* no other is left */
   if (spec)
     take_filters(r, spec->value, out);
+  g_autoptr(GString) called = g_string_new(NULL);
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     if (spec && strstr(spec->value, kinds[i][0]))
-      take_setting(own, spec, out, "model.converters", kinds[i][1]);
+      g_string_append_printf(called, "%s ", kinds[i][1]);
+  if (called->len > 0)
+    take_setting(own, spec, out, "model.converters", called->str);
   if (spec && strstr(spec->value, kinds[0][0])) /* it has no other scales left */
     add_setting(out, "quantize.linear.float8.recipe_name", g_strdup("rowwise"));
   if (exchange)

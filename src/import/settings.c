@@ -280,6 +280,16 @@ const Setting *settings_find(const Settings *s, const char *path)
   return found;
 }
 
+const Setting *settings_unread(const Settings *s, const char *path)
+{
+  for (guint i = s->list->len; i-- > 0;) {
+    const Setting *one = s->list->pdata[i];
+    if (!one->read && g_str_equal(one->path, path))
+      return one;
+  }
+  return NULL;
+}
+
 const char *settings_text(const Settings *s, const char *path)
 {
   const Setting *one = settings_find(s, path);
