@@ -119,5 +119,30 @@ START_TEST(formats_are_said)
 }
 END_TEST
 
+/* What Hugging Face's trainer fills in for "auto" goes by the model's width; of stage 3 alone are the last two. */
+START_TEST(auto_goes_by_the_width)
+{
+  static const char *const keys[] = { "reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold" };
+  static const char *const values[] = { "16777216", "15099494", "40960" };
+
+  for (int stage = 2; stage <= 3; stage++)
+    for (int hidden = 0; hidden <= 4096; hidden += 4096) {
+      g_autofree char *text = g_strdup_printf("{ " MICRO "2, \"zero_optimization\": { \"stage\": %d, \"%s\": \"auto\", "
+                                              "\"%s\": \"auto\", \"%s\": \"auto\" } }", stage, keys[0], keys[1], keys[2]);
+      g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8, .hidden = hidden }, NULL);
+      g_autoptr(GString) said = g_string_new(NULL);
+      for (guint i = 0; i < l->assumed->len; i++)
+        g_string_append_printf(said, "%s\n", (char *)l->assumed->pdata[i]);
+      for (int k = 0; k < 3; k++) {
+        g_autofree char *written = g_strdup_printf("\"%s\": %s", keys[k], values[k]);
+        g_autofree char *line = g_strdup_printf("zero_optimization.%s: %s", keys[k], hidden ? values[k] : "DeepSpeed's own: ");
+        gboolean read = k == 0 || stage == 3;
+        ck_assert_msg((strstr(l->plan, written) != NULL) == (read && hidden > 0), "%s", l->plan);
+        ck_assert_msg((strstr(said->str, line) != NULL) == read, "%s", said->str);
+      }
+    }
+}
+END_TEST
+
 TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 },
-           { wrong_format_is_named, 1 })
+           { wrong_format_is_named, 1 }, { auto_goes_by_the_width, 1 })

@@ -163,6 +163,8 @@ static void note_shadow(const char *name, const char *folder)
     g_printerr("%s: note: %s: the file of that name in this folder is taken, not %s\n", g_get_prgname(), name, ours);
 }
 
+static const LaunchOptions nothing = { 0 };
+
 Model *cli_load_model(const char *name, GError **error)
 {
   g_autofree char *path = NULL;
@@ -174,7 +176,7 @@ Model *cli_load_model(const char *name, GError **error)
   g_autoptr(Launch) launch = NULL;
   note_shadow(name, "models");
   path = files_find(name, "models", error);
-  if (!path || !launch_file(path, "models", &launch, error))
+  if (!path || !launch_file(path, "models", &nothing, &launch, error))
     return NULL;
   return launch ? launch_model(launch, path, error) : model_load(path, error);
 }
@@ -183,7 +185,7 @@ Model *cli_load_model_of(const char *name, const char *plan, GError **error)
 {
   g_autoptr(Launch) launch = NULL;
 
-  if (!name && plan && !launch_file(plan, "plans", &launch, error))
+  if (!name && plan && !launch_file(plan, "plans", &nothing, &launch, error))
     return NULL;
   return launch ? launch_model(launch, plan, error) : cli_load_model(name, error);
 }
@@ -207,7 +209,8 @@ static gboolean read_plan(const char *path, const Model *model, Plan *plan, Fram
 {
   g_autoptr(Launch) launch = NULL;
 
-  if (!launch_file(path, "plans", &launch, error) || !launch_plan(launch, path, model, plan, framework, error))
+  const LaunchOptions told = { .hidden = model->hidden };
+  if (!launch_file(path, "plans", &told, &launch, error) || !launch_plan(launch, path, model, plan, framework, error))
     return FALSE;
   if (launch)
     note_launch(launch, path);

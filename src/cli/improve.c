@@ -104,13 +104,17 @@ static gboolean load(Improve *m, GError **error)
 
   if (!read_text(m, o->improve, error) || !(m->given = launch_given(o->script_args ? o->script_args : "", error)))
     return FALSE;
-  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq };
+  m->model = o->model ? cli_load_model(o->model, error) : NULL;
+  if (o->model && !m->model)
+    return FALSE;
+  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq, m->model ? m->model->hidden : 0 };
   if (!launch_text(m->text, m->length, m->path, &asked, &m->launch, error) || !check_script(m, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
     return FALSE;
   watch_init(&m->watch, limit_s);
-  m->model = m->launch && !o->model ? launch_model(m->launch, m->path, error) : cli_load_model(o->model, error);
+  if (!m->model)
+    m->model = m->launch ? launch_model(m->launch, m->path, error) : cli_load_model(NULL, error);
   m->cluster = m->model ? cli_load_cluster(o->cluster, error) : NULL;
   m->accuracy = m->cluster ? accuracy_load(error) : NULL;
   if (!m->accuracy || !load_plan(m, error))
@@ -202,7 +206,7 @@ static gboolean edits(const Improve *m, const char *request)
 static char *misread(const Improve *m, const char *text)
 {
   g_autoptr(GError) error = NULL;
-  const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given, m->plan.seq };
+  const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given, m->plan.seq, m->model->hidden };
   g_autoptr(Launch) l = launch_read(text, m->path, &same, &error);
   g_autoptr(Framework) framework = NULL;
   Plan plan;

@@ -24,7 +24,7 @@ gboolean launch_text(const char *text, gsize length, const char *path, const Lau
                      "Megatron-LM, or settings of nanotron, torchtitan or DeepSpeed", path);
 }
 
-gboolean launch_file(const char *name, const char *folder, Launch **out, GError **error)
+gboolean launch_file(const char *name, const char *folder, const LaunchOptions *options, Launch **out, GError **error)
 {
   gsize length;
   g_autofree char *path = strcmp(name, "-") == 0 ? NULL : files_find(name, folder, NULL);
@@ -32,7 +32,7 @@ gboolean launch_file(const char *name, const char *folder, Launch **out, GError 
   g_autofree char *text = file ? files_read(path, &length, NULL) : NULL;
 
   *out = NULL;
-  return !text || launch_text(text, length, path, &(LaunchOptions) { 0 }, out, error);
+  return !text || launch_text(text, length, path, options, out, error);
 }
 
 Model *launch_model(const Launch *launch, const char *name, GError **error)

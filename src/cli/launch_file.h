@@ -10,7 +10,7 @@
 
 /* The launch in a file found in the way of `folder`: NULL if the file is JSON that is none. FALSE and the error if the
  * file is neither, or says what cannot be read. */
-gboolean launch_file(const char *name, const char *folder, Launch **out, GError **error);
+gboolean launch_file(const char *name, const char *folder, const LaunchOptions *options, Launch **out, GError **error);
 
 /* The same in the text of a file already read, whose name is for messages. */
 gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,

@@ -3,6 +3,8 @@
 
 #include "plan/optimizer.h"
 
+#include <math.h>
+
 #define ZERO "zero_optimization."
 #define SUB_GROUP_ALL 1e12
 #define MICRO "train_micro_batch_size_per_gpu"
@@ -39,12 +41,27 @@ static int read_stage(ConfigReading *r)
   return number(r, ZERO "stage", settings_true(r->from, "zero_optimization", FALSE));
 }
 
+/* What Hugging Face's trainer fills in for "auto", by the model's width (transformers, integrations/deepspeed.py:
+ * trainer_config_finalize). */
+static double filled_in(const char *key, double hidden)
+{
+  if (g_str_equal(key, "reduce_bucket_size"))
+    return hidden * hidden;
+  if (g_str_equal(key, "stage3_prefetch_bucket_size"))
+    return floor(0.9 * hidden * hidden);
+  return g_str_equal(key, "stage3_param_persistence_threshold") ? 10 * hidden : 0;
+}
+
 static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
 {
   g_autofree char *path = g_strconcat(ZERO, key, NULL);
-  const char *text = settings_text(r->from, path);
-  double value = g_ascii_strtod(text, NULL);
+  double value = is_auto(r, path) ? filled_in(key, r->hidden) : g_ascii_strtod(settings_text(r->from, path), NULL);
 
+  if (is_auto(r, path) && value < 1)
+    launch_assume(&r->to, "%s: DeepSpeed's own: the file says auto, and the model's width is not known", path);
+  else if (is_auto(r, path))
+    launch_assume(&r->to, "%s: %.0f: the file says auto, which Hugging Face's trainer fills in by the model's width", path,
+                  value);
   if (value >= 1)
     json_put_real(w, key, value);
 }

@@ -69,8 +69,8 @@ Launch *config_read(const ConfigTool *tool, const char *text, const char *name, 
   g_autoptr(Settings) all = tool->parse(text), chosen = NULL;
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
-  ConfigReading r = { all, options->gpus, options->seq, options->framework, options->given,
-                      { name, out, &first, FALSE } };
+  ConfigReading r = { .from = all, .gpus = options->gpus, .seq = options->seq, .hidden = options->hidden,
+                      .framework = options->framework, .given = options->given, .to = { name, out, &first, FALSE } };
 
   out->tool = tool->tool;
   out->title = tool->title;
@@ -204,7 +204,7 @@ static char *change_chosen(const ConfigTool *tool, const char *text, const char 
   g_autoptr(Settings) all = tool->parse(text);
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) error = NULL;
-  ConfigReading r = { all, 0, 0, NULL, given, { name, out, &error, FALSE } };
+  ConfigReading r = { .from = all, .given = given, .to = { name, out, &error, FALSE } };
   char *now = g_strdup(text);
 
   tool->change(&r, &now, before, after, notes);

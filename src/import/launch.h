@@ -45,6 +45,7 @@ typedef struct {
   const char *const *given; /* what a script is started with: "NAME=VALUE", its arguments as "1=VALUE" (launch_given());
                                NULL = nothing */
   int seq;                  /* tokens of a sequence; 0 = the model's. Only of tools whose files name none */
+  int hidden;               /* the model's width, by which Hugging Face's trainer fills in buckets; 0 = not known */
 } LaunchOptions;
 
 /* `name` is the file's, for messages and for files that it sources. TDP_ERROR_INPUT. */
