@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "cost/kernel.h"
 #include "main.h"
 #include "whole.h"
 
@@ -276,6 +277,35 @@ static Cluster *with_sections(const char *sections)
   return whole_parse(text);
 }
 
+/* Where kernels have a section of gradients, products of that kind alone take its numbers. */
+START_TEST(gradients_have_products_of_their_own)
+{
+  static const char *const sections[PRODUCT_COUNT] = { NULL, "input_gradient", "weight_gradient" };
+  Device base;
+
+  ck_assert(device_load("h100-sxm5-80gb", &base, NULL));
+  for (Product own = PRODUCT_INPUT_GRADIENT; own < PRODUCT_COUNT; own++) {
+    g_autofree char *text = g_strdup_printf(
+      "\"%s\": {\"bf16\": {\"launch_us\": 0, \"efficiency\": 0.01, \"tile_overhead_us\": 0, \"bandwidth_fraction\": 1,"
+      " \"tile_exponent\": 0, \"overlap_power\": 64, \"split_us\": 0, \"wave_weight\": 0, \"tile\": 16,"
+      " \"first_bandwidth_fraction\": 0.001, \"source\": \"default: made up\"}}", sections[own]);
+    g_autoptr(Cluster) c = with_sections(text);
+    for (Product product = 0; product < PRODUCT_COUNT; product++) {
+      Matmul matmul = { 4096, 4096, 4096, 1, DTYPE_BF16, .product = product };
+      double rate = 0.01 * c->device.peak_flops_per_s[DTYPE_BF16] * c->device.sustained_fraction;
+      double before = matmul_s(&base, &matmul);
+      NEAR(matmul_s(&c->device, &matmul), product == own ? 2 * pow(4096, 3) / rate : before);
+      matmul.n = 1; /* the first factor's bytes count a thousandfold */
+      if (product == own)
+        NEAR(matmul_s(&c->device, &matmul), 2 * (1000 * 4096 + 1) * 4096. / c->device.memory_bytes_per_s);
+      matmul.n = 4096, matmul.activations = TRUE; /* of two activations neither is a gradient of a layer */
+      ck_assert_double_lt(matmul_s(&c->device, &matmul), 2 * pow(4096, 3) / rate / 2);
+    }
+  }
+  device_clear(&base);
+}
+END_TEST
+
 /* Each key of a section alone takes the place of its number, and all others stay. */
 START_TEST(like_overrides_keys_of_sections)
 {
@@ -414,6 +444,6 @@ END_TEST
 
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
           like_overrides, links_join_the_node_that_is_said, networks_outlast_servers, slots_bound_the_network,
-          like_overrides_kernels, single_device_needs_no_tier, like_overrides_keys_of_sections,
+          like_overrides_kernels, single_device_needs_no_tier, like_overrides_keys_of_sections, gradients_have_products_of_their_own,
           like_keeps_provenance_of_what_stays, price_stays_with_its_gpu,
           resize, keep_free)

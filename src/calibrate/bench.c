@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* room for the largest message and copy */
-/* Beyond a core's own cache, but within the shared one, as what cores train; beyond a device's. */
+/* Of what operators leave to others: beyond a core's own cache, but within the shared one; beyond a device's. */
 #define WALKED_BYTES(large) ((gsize)1 << ((large) ? 30 : 23))
 #define VOCAB 512
 #define REFERENCE_SIDE(large) ((large) ? 2048 : 192)
@@ -30,7 +30,8 @@ static gsize wide_bytes(const Bench *h)
 
 void *bench_take(Bench *h, int pool, gsize bytes)
 {
-  gsize rounded = (bytes + 63) / 64 * 64, walked = pool == ZEROS ? h->pool_bytes : h->walked_bytes;
+  gboolean activations = pool != WEIGHTS && pool != GRADIENTS && pool != ZEROS;
+  gsize rounded = (bytes + 63) / 64 * 64, walked = activations ? h->walked_bytes : h->pool_bytes;
 
   g_assert(rounded <= h->pool_bytes);
   if (h->next[pool] + rounded > walked)
@@ -302,10 +303,9 @@ static void run_matmul(Bench *h, const MachinePoint *p)
 
   h->b->gemm(h->b, h->s, &(ExecGemm) {
     .transpose_a = ta, .transpose_b = tb, .wide_c = ta, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .alpha = 1e-3,
-    .beta = ta, .a = ta ? take_elements(h, 0, m * k) : written(h, 0, m * k),
-    .b = ta ? written(h, 1, n * k) : take_elements(h, 1, n * k),
-    .c = ta ? take_wide(h, 3, m * n) : take_elements(h, 2, m * n), .lda = ta ? p->m : p->k, .ldb = tb ? p->k : p->n,
-    .ldc = p->n });
+    .beta = ta, .a = written(h, 0, m * k), .b = take_elements(h, ta ? 2 : WEIGHTS, n * k),
+    .c = ta ? take_wide(h, GRADIENTS, m * n) : take_elements(h, 2, m * n), .lda = ta ? p->m : p->k,
+    .ldb = tb ? p->k : p->n, .ldc = p->n });
 }
 
 static void run_attention(Bench *h, const MachinePoint *p)
@@ -318,7 +318,7 @@ static void run_attention(Bench *h, const MachinePoint *p)
   ExecAttention a = { .batch = p->m, .q_len = p->n, .kv_len = p->n, .q_rows = p->n, .kv_rows = p->n, .heads = p->k,
                       .kv_heads = p->k, .head_dim = p->head_dim, .ld_q = 3 * width, .ld_kv = 3 * width, .causal = 1,
                       .scale = 1 / sqrt(p->head_dim), .q = qkv, .k = qkv + part, .v = qkv + 2 * part,
-                      .context = take_elements(h, 1, rows * width), .lse = take_wide(h, 3, rows * p->k),
+                      .context = take_elements(h, 4, rows * width), .lse = take_wide(h, 4, rows * p->k),
                       .dcontext = written(h, 1, rows * width), .dq = dqkv, .dk = dqkv + part,
                       .dv = dqkv + 2 * part };
 

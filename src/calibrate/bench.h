@@ -5,7 +5,7 @@
 #include "calibrate/points.h"
 #include "exec/backend.h"
 
-enum { ZEROS = 5, BENCH_POOLS }; /* sums of zeros stay in range however often they are taken */
+enum { WEIGHTS = 1, GRADIENTS = 3, ZEROS = 5, BENCH_POOLS }; /* sums of zeros stay in range however often they are taken */
 
 typedef struct {
   Backend *b;

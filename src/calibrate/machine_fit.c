@@ -49,26 +49,54 @@ static gboolean set_rates(const GArray *points, MachineFit *fit, GError **error)
 
 /* ---- products ---- */
 
-static void set_matmul(const GArray *points, MachineFit *fit)
+/* By the first letters of a point: which of its factors are transposed. */
+static Product product_of(const MachinePoint *p)
 {
-  g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(MatmulRow));
-  DType dtype = fit->head.precision;
-  MatmulModel *model = &fit->kernels.matmul[dtype];
-  Quantize quantize;
+  return p->name[0] == 't' ? PRODUCT_WEIGHT_GRADIENT : p->name[1] == 't' ? PRODUCT_FORWARD : PRODUCT_INPUT_GRADIENT;
+}
+
+/* Of one kind, or of all (PRODUCT_COUNT). */
+static GArray *products_of(const GArray *points, DType dtype, Product product)
+{
+  GArray *rows = g_array_new(FALSE, FALSE, sizeof(MatmulRow));
 
   for (guint i = 0; i < points->len; i++) {
     const MachinePoint *p = point_at(points, i);
     double key[] = { p->m, p->n, p->k };
-    if (p->kind != POINT_MATMUL || p->busy > 1)
+    if (p->kind != POINT_MATMUL || p->busy > 1 || (product != PRODUCT_COUNT && product_of(p) != product))
       continue;
-    MatmulRow row = { .shape = { p->m, p->n, p->k, 1, dtype, .accumulate_bytes = p->name[0] == 't' ? 4.0 * p->m * p->n : 0 },
+    MatmulRow row = { .shape = { p->m, p->n, p->k, 1, dtype, .product = product_of(p),
+                                 .accumulate_bytes = product_of(p) == PRODUCT_WEIGHT_GRADIENT ? 4.0 * p->m * p->n : 0 },
                       .seconds = p->seconds, .check = fit_is_check(key, 3) };
     g_array_append_val(rows, row);
   }
+  return rows;
+}
+
+static void fit_products(const GArray *points, Product product, MachineFit *fit, MatmulModel *model, FitResult *errors)
+{
+  g_autoptr(GArray) rows = products_of(points, fit->head.precision, product);
+  Quantize none;
+
   model->tile = head_is_large(&fit->head) ? 0 : REGISTER_TILE;
-  fit->matmul = fit_matmul((const MatmulRow *)(gpointer)rows->data, rows->len, fit->peak_flops_per_s,
-                           fit->copy_bytes_per_s, fit->head.units, model, &quantize);
+  *errors = fit_matmul((const MatmulRow *)(gpointer)rows->data, rows->len, fit->peak_flops_per_s, fit->copy_bytes_per_s,
+                       fit->head.units, model, &none);
   model->crowding = points_crowding(points, POINT_MATMUL, NULL, FALSE);
+}
+
+/* Kernels of GPUs take about the same time for all kinds, a core's do not. */
+static void set_matmul(const GArray *points, MachineFit *fit)
+{
+  Kernels *k = &fit->kernels;
+  DType dtype = fit->head.precision;
+
+  if (head_is_large(&fit->head)) {
+    fit_products(points, PRODUCT_COUNT, fit, &k->matmul[dtype], &fit->matmul[PRODUCT_FORWARD]);
+    return;
+  }
+  for (Product product = 0; product < PRODUCT_COUNT; product++)
+    fit_products(points, product, fit, product == PRODUCT_FORWARD ? &k->matmul[dtype] : &k->gradients[product][dtype],
+                 &fit->matmul[product]);
 }
 
 /* ---- attention ---- */

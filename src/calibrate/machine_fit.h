@@ -22,7 +22,8 @@ typedef struct {
   double host_bytes_per_s; /* the slower of upload and download */
   double disk_read_bytes_per_s, disk_write_bytes_per_s; /* 0 = not measured */
   Kernels kernels;
-  FitResult matmul, attention;
+  FitResult matmul[PRODUCT_COUNT]; /* of GPUs the first alone, of all products */
+  FitResult attention;
   FitErrors memory;
   CollectiveLibrary library;
   Link link;               /* of a node's ranks */

@@ -27,21 +27,40 @@ static void put_source(const MachineFit *fit, JsonWriter *w, const char *format,
   json_put_string(w, "source", text);
 }
 
-static void put_matmul(const MachineFit *fit, JsonWriter *w, const char *format, gboolean ran)
+/* `errors` NULL: constants of another format. */
+static void put_matmul(const MachineFit *fit, JsonWriter *w, const char *format, const MatmulModel *m,
+                       const FitResult *errors)
 {
-  const MatmulModel *m = &fit->kernels.matmul[fit->head.precision];
-
   json_open(w, format, '{');
   for (const JsonField *field = matmul_fields; field->key; field++)
     if (field->required || json_field_real(field, m) > 0)
       put(w, field->key, json_field_real(field, m));
-  if (ran)
+  if (errors)
     put_source(fit, w, "fitted: %d products, mean error %.1f %%, worst %.1f %%; %d others %.1f %%, worst %.1f %%",
-               fit->matmul.fit.n, 100 * fit->matmul.fit.mean, 100 * fit->matmul.fit.max, fit->matmul.check.n,
-               100 * fit->matmul.check.mean, 100 * fit->matmul.check.max);
+               errors->fit.n, 100 * errors->fit.mean, 100 * errors->fit.max, errors->check.n, 100 * errors->check.mean,
+               100 * errors->check.max);
   else
     json_put_string(w, "source", "default: not run in this format; fp32's");
   json_close(w, '}');
+}
+
+/* A section each of the kinds of products that have constants of their own. */
+static void put_products(const MachineFit *fit, JsonWriter *w)
+{
+  static const char *const sections[PRODUCT_COUNT] = { "matmul", "input_gradient", "weight_gradient" };
+  DType dtype = fit->head.precision;
+
+  for (Product product = 0; product < PRODUCT_COUNT; product++) {
+    const MatmulModel *m = product == PRODUCT_FORWARD ? &fit->kernels.matmul[dtype]
+                                                       : &fit->kernels.gradients[product][dtype];
+    if (!m->known)
+      continue;
+    json_open(w, sections[product], '{');
+    if (product == PRODUCT_FORWARD && dtype == DTYPE_FP32)
+      put_matmul(fit, w, "bf16", m, NULL);
+    put_matmul(fit, w, dtype_names[dtype], m, &fit->matmul[product]);
+    json_close(w, '}');
+  }
 }
 
 static void put_curve(const MachineFit *fit, JsonWriter *w, const AttentionCurve *curve)
@@ -127,11 +146,7 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
   }
   json_open(w, "kernels", '{');
   json_put_string(w, "name", name);
-  json_open(w, "matmul", '{');
-  if (fit->head.precision == DTYPE_FP32)
-    put_matmul(fit, w, "bf16", FALSE);
-  put_matmul(fit, w, dtype_names[fit->head.precision], TRUE);
-  json_close(w, '}');
+  put_products(fit, w);
   put_attention(fit, w);
   put_memory(fit, w);
   json_close(w, '}');
@@ -226,6 +241,20 @@ static void add_errors(Table *table, const char *name, const FitErrors *errors)
   table_add(table, "%s|%d|%.1f %%|%.1f %%", name, errors->n, 100 * errors->mean, 100 * errors->max);
 }
 
+static void add_products(Table *table, const MachineFit *fit)
+{
+  static const char *const names[PRODUCT_COUNT][2] = {
+    { "products", "products, not fitted" }, { "of gradients of inputs", "not fitted" },
+    { "of gradients of weights", "not fitted" },
+  };
+
+  for (Product product = 0; product < PRODUCT_COUNT; product++)
+    if (fit->matmul[product].fit.n > 0) {
+      add_errors(table, names[product][0], &fit->matmul[product].fit);
+      add_errors(table, names[product][1], &fit->matmul[product].check);
+    }
+}
+
 /* Half width of the median's interval, in the middle of all points. */
 static double noise(const GArray *points)
 {
@@ -282,8 +311,7 @@ char *machine_fit_text(const MachineFit *fit, const GArray *points)
   g_autoptr(Table) table = table_new("<fit|points|mean error|worst");
   const Kernels *k = &fit->kernels;
 
-  add_errors(table, "products", &fit->matmul.fit);
-  add_errors(table, "products, not fitted", &fit->matmul.check);
+  add_products(table, fit);
   add_errors(table, "attention", &fit->attention.fit);
   add_errors(table, "kernels bound by memory", &fit->memory);
   if (fit->link_errors.n > 0)

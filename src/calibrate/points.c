@@ -13,6 +13,9 @@
 const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer",
                                          "launch", "disk", "beside", "reference", "turn", NULL };
 
+#define FORMS 3
+static const char *const point_forms[FORMS] = { "nt", "nn", "tn" };
+
 static void add(GArray *points, int most, MachinePoint point)
 {
   for (int busy = 1; busy <= most; busy += MAX(1, most - 1)) {
@@ -58,22 +61,24 @@ static const Shapes shapes_of[2] = {
     .beside = 1 << 26, .products = 16 },
 };
 
-/* Of blocks of several widths and of the output layer, in the three forms that
- * forward, input gradient and weight gradient have. */
+/* Of linear layers of several widths and of the output layer, as forward, input gradient and weight gradient call
+ * them. All ranks at once make one of the three. */
 static void design_matmul(GArray *points, const Shapes *of, int busy)
 {
-  static const char *const forms[] = { "nt", "nn", "tn" };
-  int form = 0;
+  int turn = 0;
 
   for (int t = 0; t < TOKENS; t++)
     for (int w = 0; w < WIDTHS; w++) {
-      int h = of->widths[w], shapes[][2] = { { 3 * h, h }, { h, h }, { 4 * h, h }, { h, 4 * h }, { of->vocabulary, h } };
-      for (gsize i = 0; i < G_N_ELEMENTS(shapes); i++) {
-        MachinePoint p = named(POINT_MATMUL, forms[form++ % 3]);
-        p.m = of->tokens[t];
-        p.n = shapes[i][0];
-        p.k = shapes[i][1];
-        add(points, busy, p);
+      int h = of->widths[w], rows = of->tokens[t];
+      int layers[][2] = { { 3 * h, h }, { h, h }, { 4 * h, h }, { h, 4 * h }, { of->vocabulary, h } }; /* out, in */
+      for (gsize i = 0; i < G_N_ELEMENTS(layers); i++, turn++) {
+        int out = layers[i][0], in = layers[i][1];
+        int sides[][3] = { { rows, out, in }, { rows, in, out }, { out, in, rows } };
+        for (int form = 0; form < FORMS; form++) {
+          MachinePoint p = named(POINT_MATMUL, point_forms[form]);
+          p.m = sides[form][0], p.n = sides[form][1], p.k = sides[form][2];
+          add(points, form == turn % FORMS ? busy : 1, p);
+        }
       }
     }
 }

@@ -19,8 +19,8 @@ typedef struct {
   double bytes;            /* of such a product: read and written */
   gboolean grouped;        /* `batch` experts of a rank in one kernel */
   double calls;            /* of the library for them, if they are not; else 0 */
-  gboolean over_rows;      /* k counts rows of both factors, as of a weight's gradient: they start at multiples of m and
-                              n, not of k */
+  Product product;         /* of a weight's gradient k counts rows of both factors: they start at multiples of m and n,
+                              not of k */
 } Matmul;
 
 double matmul_s(const Device *device, const Matmul *matmul);

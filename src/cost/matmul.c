@@ -56,7 +56,7 @@ static double p_norm(double a, double b, double power)
 /* Its lowest bit is that of the sides that rows start at. */
 static gint64 row_bytes(const Matmul *matmul)
 {
-  double side = matmul->over_rows ? matmul->m : matmul->k;
+  double side = matmul->product == PRODUCT_WEIGHT_GRADIENT ? matmul->m : matmul->k;
 
   return (gint64)(side * dtype_bytes[matmul->dtype]) | (gint64)(matmul->n * dtype_bytes[matmul->dtype]);
 }
@@ -124,7 +124,8 @@ static double kernel_s(const MatmulModel *model, double peak_flops_per_s, double
                        const Matmul *matmul)
 {
   double bytes = dtype_bytes[matmul->dtype];
-  double in_bytes = (matmul->m * matmul->k + matmul->k * matmul->n) * bytes * matmul->batch;
+  double first = model->first_bandwidth_fraction > 0 ? model->bandwidth_fraction / model->first_bandwidth_fraction : 1;
+  double in_bytes = (first * matmul->m * matmul->k + matmul->k * matmul->n) * bytes * matmul->batch;
   double out = matmul->m * matmul->n * matmul->batch;
   double s_per_byte = 1 / (memory_bytes_per_s * model->bandwidth_fraction);
   double power = overlap_power(model, matmul);
@@ -194,6 +195,9 @@ double matmul_s(const Device *device, const Matmul *matmul)
     return block_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype] * device->sustained_fraction,
                          device->memory_bytes_per_s, matmul);
   const MatmulModel *model = &device->kernels.matmul[dtype], *grouped = &device->kernels.grouped[dtype];
+  const MatmulModel *gradient = &device->kernels.gradients[matmul->product][dtype];
+  if (gradient->known && !matmul->activations)
+    model = gradient;
   if (matmul->grouped && grouped->known)
     model = grouped;
   return matmul_model_s(model, device->peak_flops_per_s[dtype] * device->sustained_fraction,

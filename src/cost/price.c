@@ -70,7 +70,8 @@ static double kernel_s(const Op *op, const PassLayout *passes, const Cluster *cl
     matmul = (Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
                         op->matmul.activations, op->matmul.accumulate_bytes, op->matmul.block, op->matmul.bytes,
                         op->matmul.batch > 1 && !op->matmul.activations && op->matmul.loops == 0, op->matmul.loops,
-                        op->pass == PASS_WEIGHT };
+                        op->pass == PASS_WEIGHT ? PRODUCT_WEIGHT_GRADIENT
+                        : op->pass == PASS_INPUT ? PRODUCT_INPUT_GRADIENT : PRODUCT_FORWARD };
     return matmul_s(device, &matmul) / product_share(device, passes->framework, &matmul);
   case OP_ATTENTION:
     attention = attention_work(op, passes);

@@ -21,6 +21,7 @@ static const FitParameter all_parameters[] = {
   {3.0, 1, 16, 0.7},    /* overlap_power */
   {2.0, 0, 20, 1.0},    /* split_s */
   {0.3, 0, 1, 0.2},     /* wave_weight */
+  {0, 0, 0, 1},         /* first_bandwidth_fraction: as of the other factor */
   {8.0, 0, 40, 3.0},    /* quantize_s */
   {2.0, 0, 20, 1.0},    /* quantize_s_per_element */
 };
@@ -37,8 +38,9 @@ static void unpack(const double *x, MatmulModel *model, Quantize *quantize)
   model->overlap_power = x[5];
   model->split_s = x[6] * 1e-6;
   model->wave_weight = x[7];
-  quantize->base_s = x[8] * 1e-6;
-  quantize->s_per_element = x[9] * 1e-12;
+  model->first_bandwidth_fraction = x[8];
+  quantize->base_s = x[9] * 1e-6;
+  quantize->s_per_element = x[10] * 1e-12;
 }
 
 static double row_ratio(const MatmulModel *model, const Quantize *quantize, const Data *data, const MatmulRow *row)
@@ -83,8 +85,11 @@ FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, doub
   double x[N_ALL];
   memcpy(parameters, all_parameters, sizeof parameters);
   gboolean quantized = FALSE;
-  if (model->tile > 0) /* in registers: thousands of them in a product */
-    parameters[2] = (FitParameter){0.01, 0, 1, 0.005};
+  if (model->tile > 0) { /* in registers: thousands of them in a product, of which none is the last */
+    parameters[2] = (FitParameter){0.03, 0, 1, 0.02};
+    parameters[4] = parameters[6] = parameters[7] = (FitParameter){0, 0, 0, 1};
+    parameters[8] = (FitParameter){2, 0.1, 20, 0.5};
+  }
   for (int i = 0; i < n; i++)
     quantized |= rows[i].quantized > 0;
   if (quantized && model->known) /* two fixed times cannot be told apart */

@@ -137,6 +137,8 @@ void device_scale_launches(Device *device, double factor)
   for (int i = 0; i < DTYPE_COUNT; i++) {
     k->matmul[i].launch_s *= factor;
     k->grouped[i].launch_s *= factor;
+    for (int product = 0; product < PRODUCT_COUNT; product++)
+      k->gradients[product][i].launch_s *= factor;
   }
   k->memory_launch_s *= factor;
   k->attention_launch_s *= factor;

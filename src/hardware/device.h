@@ -32,6 +32,9 @@ typedef enum {
 
 extern const char *const provenance_names[];
 
+/* What a product is to its linear layer: libraries of CPUs take other times for each of the three. */
+typedef enum { PRODUCT_FORWARD, PRODUCT_INPUT_GRADIENT, PRODUCT_WEIGHT_GRADIENT, PRODUCT_COUNT } Product;
+
 /*
  * Time of a matrix product by tiles and waves; formula and ranges in
  * src/cost/README.md. Constants per number format.
@@ -46,6 +49,8 @@ typedef struct {
   double split_s;            /* extra kernel when the inner dimension is split */
   double wave_weight;        /* share of the last, partly filled wave that counts */
   double tile;               /* side of the only tile; 0 = those that GPU libraries have */
+  double first_bandwidth_fraction; /* of the first factor, which the operator before may have left in a cache; 0 = as
+                                      bandwidth_fraction */
   double crowding;           /* how much longer while all devices of the node compute; >= 1 */
   double added_power;        /* overlap_power where the product is added to a matrix; 0 = as others */
   double experts_at_once;    /* of a rank's, whose products are a call of the library each; below 1 = 1 */
@@ -113,6 +118,8 @@ typedef struct {
   double added_power, experts_at_once; /* the same */
   MatmulModel matmul[DTYPE_COUNT];
   MatmulModel grouped[DTYPE_COUNT]; /* products of several experts at once; not known = as others */
+  MatmulModel gradients[PRODUCT_COUNT][DTYPE_COUNT]; /* products of that kind; not known = as others (PRODUCT_FORWARD never
+                                                        is) */
   AttentionCurve *attention;
   int n_attention;
   double attention_launch_s;

@@ -47,6 +47,7 @@ const JsonField matmul_fields[] = {
   {"split_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, split_s), TRUE, ANY_US},
   {"wave_weight", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, wave_weight), TRUE, 0, 1},
   {"tile", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, tile), .max = 1024},
+  {"first_bandwidth_fraction", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, first_bandwidth_fraction), .max = 64},
   {"crowding", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, crowding), CROWDING},
   {NULL},
 };
@@ -84,6 +85,16 @@ static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError *
 static gboolean read_grouped(const PartSource *source, Kernels *kernels, GError **error)
 {
   return read_models(source, kernels, kernels->grouped, error);
+}
+
+static gboolean read_input_gradient(const PartSource *source, Kernels *kernels, GError **error)
+{
+  return read_models(source, kernels, kernels->gradients[PRODUCT_INPUT_GRADIENT], error);
+}
+
+static gboolean read_weight_gradient(const PartSource *source, Kernels *kernels, GError **error)
+{
+  return read_models(source, kernels, kernels->gradients[PRODUCT_WEIGHT_GRADIENT], error);
 }
 
 static void borrow(Kernels *kernels, DType to, DType from, gboolean as_default)
@@ -310,6 +321,8 @@ static const struct {
 } sections[] = {
   {"matmul", TRUE, read_matmul},
   {"grouped", FALSE, read_grouped},
+  {"input_gradient", FALSE, read_input_gradient},
+  {"weight_gradient", FALSE, read_weight_gradient},
   {"attention", FALSE, read_attention},
   {"unaligned", FALSE, read_unaligned},
   {"library", FALSE, read_library},
