@@ -33,7 +33,7 @@ typedef struct {
   ExecReduce reduce;
   int peer; /* of a broadcast: who has the data */
   gsize *counts; /* of an all-to-all: elements to each rank, then from each; freed at its end */
-  void *scratch; /* result that goes to y at the end */
+  void *scratch; /* the driver's, freed at the end */
   union { void *p; int i; } request; /* the driver's */
 } CpuMessage;
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SHORT_BYTES (1 << 20) /* half a millisecond: above, parts win on two ranks and on four that share two cores */
+
 G_STATIC_ASSERT(sizeof(MPI_Request) <= sizeof(((CpuMessage *)0)->request));
 
 static MPI_Request *request_of(CpuMessage *m)
@@ -35,7 +37,7 @@ static gboolean check(CpuBackend *b, int status, const char *what)
 /* MPI counts elements, and places of all that a rank has, in an int. */
 static gboolean too_long(const CpuMessage *m)
 {
-  gsize sums[2] = { m->n, m->n };
+  gsize all = m->kind == COMM_REDUCE_SCATTER ? m->n * m->comm->size : m->n, sums[2] = { all, all };
 
   for (int i = 0; m->counts && i < 2 * m->comm->size; i++)
     sums[i / m->comm->size] += m->counts[i];
@@ -78,16 +80,71 @@ static void begin_gather(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
         "all-gather");
 }
 
-/* The result may stand inside the source, which MPI does not allow. */
-static void begin_scatter(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
+/* Elements of the vector that a rank adds up; those before them stand with the ranks before it. */
+static int part_of(const CpuMessage *m, int rank)
 {
-  m->scratch = malloc(m->n * exec_type_bytes(m->type) + 1);
-  if (!m->scratch) {
-    cpu_fail(b, "out of memory: %zu elements for a reduce-scatter", m->n);
+  int size = m->comm->size;
+
+  return m->kind == COMM_REDUCE_SCATTER ? m->n : m->n / size + (rank < (int)(m->n % size));
+}
+
+/* Where the parts begin. */
+static void lay_parts(const CpuMessage *m, int *counts, int *places)
+{
+  for (int i = 0; i < m->comm->size; i++) {
+    counts[i] = part_of(m, i);
+    places[i] = i ? places[i - 1] + counts[i - 1] : 0;
+  }
+}
+
+/* Each rank sends each other one its part and adds up its own, all at once: MPI's reductions that do not block take a
+ * tree to one rank and back (Open MPI 4.1, libnbc), during which the others wait. */
+static void begin_sum(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
+{
+  int size = m->comm->size, mine = part_of(m, m->comm->rank);
+  int *counts = malloc(4 * size * sizeof *counts + (gsize)size * mine * exec_type_bytes(m->type));
+
+  m->scratch = counts;
+  if (!counts) {
+    cpu_fail(b, "out of memory: %d elements of each of %d ranks for a sum", mine, size);
     return;
   }
-  check(b, MPI_Ireduce_scatter_block(m->x, m->scratch, m->n, type, MPI_SUM, comm_of(m), request_of(m)),
-        "reduce-scatter");
+  int *places = counts + size, *from = places + size, *at = from + size;
+  lay_parts(m, counts, places);
+  for (int i = 0; i < size; i++) {
+    from[i] = mine;
+    at[i] = i * mine;
+  }
+  check(b, MPI_Ialltoallv(m->x, counts, places, type, at + size, from, at, type, comm_of(m), request_of(m)), "sum");
+}
+
+/* In the order of ranks. An all-reduce goes on as a gather of all parts. */
+static gboolean end_sum(CpuBackend *b, CpuMessage *m)
+{
+  int size = m->comm->size, rank = m->comm->rank, *counts = m->scratch, *places = counts + size, mine = counts[rank];
+  gsize bytes = (gsize)mine * exec_type_bytes(m->type);
+  gboolean all = m->kind == COMM_ALL_REDUCE;
+  char *parts = (char *)(counts + 4 * size), *own = (char *)m->y + (all ? places[rank] * exec_type_bytes(m->type) : 0);
+
+  memcpy(own, parts, bytes);
+  for (int i = 1; i < size; i++)
+    MPI_Reduce_local(parts + i * bytes, own, mine, type_of(m->type), MPI_SUM);
+  if (!all)
+    return TRUE;
+  m->kind = COMM_ALL_GATHER;
+  check(b, MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(m->type), m->y, counts, places, type_of(m->type), comm_of(m),
+                           request_of(m)), "all-gather of sums");
+  return FALSE;
+}
+
+/* Of short vectors the steps count, not the bytes. */
+static void begin_reduce(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
+{
+  if (m->reduce == EXEC_SUM && m->n * exec_type_bytes(m->type) >= SHORT_BYTES)
+    begin_sum(b, m, type);
+  else
+    check(b, MPI_Iallreduce(MPI_IN_PLACE, m->y, m->n, type, m->reduce == EXEC_MAX ? MPI_MAX : MPI_SUM, comm_of(m),
+                            request_of(m)), "all-reduce");
 }
 
 /* Counts and places as MPI wants them; they stay until the end. */
@@ -121,14 +178,13 @@ static void begin(CpuBackend *b, CpuMessage *m)
   }
   switch (m->kind) {
   case COMM_ALL_REDUCE:
-    check(b, MPI_Iallreduce(MPI_IN_PLACE, m->y, m->n, type, m->reduce == EXEC_MAX ? MPI_MAX : MPI_SUM, comm_of(m),
-                            request), "all-reduce");
+    begin_reduce(b, m, type);
     break;
   case COMM_ALL_GATHER:
     begin_gather(b, m, type);
     break;
   case COMM_REDUCE_SCATTER:
-    begin_scatter(b, m, type);
+    begin_sum(b, m, type);
     break;
   case COMM_ALL_TO_ALL:
     begin_all_to_all(b, m, type);
@@ -154,8 +210,8 @@ static gboolean test(CpuBackend *b, CpuMessage *m)
 
   if (!check(b, MPI_Test(request_of(m), &done, MPI_STATUS_IGNORE), "test") || !done)
     return FALSE;
-  if (m->kind == COMM_REDUCE_SCATTER)
-    memcpy(m->y, m->scratch, m->n * exec_type_bytes(m->type));
+  if (m->scratch && (m->kind == COMM_REDUCE_SCATTER || m->kind == COMM_ALL_REDUCE) && !end_sum(b, m))
+    return FALSE;
   g_clear_pointer(&m->scratch, free);
   return TRUE;
 }
