@@ -198,8 +198,9 @@ static void check_passes(const Plan *p, const PassLayout *l)
   ck_assert_int_eq(l->recompute.cut.stages, counts ? plan_stages(p) : 0);
   for (int experts = 0; experts < 2; experts++) {
     const StateLayout *s = &STATES(p)[experts];
-    ck_assert_int_eq(l->copies_shards[experts],
-                     p->zero == 3 && s->replicas > 1 && p->framework->shard_copy_bytes > 0);
+    double each = (p->zero == 3 ? p->framework->shard_copy_bytes : 0) + p->framework->shard_gradient_bytes +
+                  p->framework->shard_sum_bytes / s->gradient_parts;
+    ck_assert_double_eq(l->shard_bytes[experts], p->zero >= 2 && s->replicas > 1 ? each : 0);
     ck_assert_double_eq(s->gradient_bytes, l->gradient_bytes);
   }
   ck_assert_double_eq(l->persistence, p->zero == 3 ? p->sharding.persistence : 0);

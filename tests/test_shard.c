@@ -515,6 +515,23 @@ START_TEST(shards_are_copied_for_replicas)
 }
 END_TEST
 
+/* tdp-run clears whole gradients and adds its part of their sum to what it has: 4 bytes of each, 12 of the part. */
+START_TEST(sharded_gradients_are_cleared_and_added)
+{
+  Planned f;
+  double weights = 512 * (4 * 512 + 3 * 1536.0);
+
+  planned_init(&f, fixture_llama(4, 512, 8, 8, 8192, 1000), fixture_cluster("dgx", 4), "tdp-run");
+  planned_spread(&f, 1);
+  for (f.plan.zero = 0; f.plan.zero <= 3; f.plan.zero++)
+    ck_assert_double_eq_tol(shard_copies(&f), f.plan.zero < 2 ? 0 : (4 + 12 / 4.0) * weights, 1e-3 * weights);
+  f.plan.zero = 2;
+  f.plan.shard_group = 2; /* two ranks divide them, twice */
+  ck_assert_double_eq_tol(shard_copies(&f), (4 + 12 / 2.0) * weights, 1e-3 * weights);
+  planned_clear(&f);
+}
+END_TEST
+
 /* What the rule about the host's memory counts of blocks is never more than they keep, and of each model at least so
  * much of it. */
 START_TEST(offloaded_blocks_take_most_of_what_they_keep)
@@ -549,4 +566,5 @@ TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_
           fp8_is_faster, latents_are_narrow, windows_hide_what_masks_do_not, rings_keep_blocks,
           context_divides_the_work, rings_of_groups_divide_the_work,
           rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
-          context_is_no_tensor_communication, context_shards_states, context_has_rules, shards_are_copied_for_replicas, offloaded_blocks_take_most_of_what_they_keep)
+          context_is_no_tensor_communication, context_shards_states, context_has_rules,
+          sharded_gradients_are_cleared_and_added, shards_are_copied_for_replicas, offloaded_blocks_take_most_of_what_they_keep)

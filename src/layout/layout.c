@@ -92,10 +92,19 @@ static DType attention_format(const PassLayout *l)
   return pass_is_mxfp8_graph(l) && l->framework->narrow_attention ? DTYPE_FP8 : l->formats.precision;
 }
 
+/* Of ZeRO-2 and 3, where gradients are divided over so many of the ranks that hold the same weights. */
+static double shard_bytes(const Plan *p, int replicas, int shards)
+{
+  const Framework *f = p->framework;
+  double copied = p->zero == 3 ? f->shard_copy_bytes : 0;
+
+  return p->zero < 2 || replicas == 1 ? 0 : copied + f->shard_gradient_bytes + f->shard_sum_bytes / shards;
+}
+
 void pass_layout_init(PassLayout *l, const Plan *p)
 {
   const ScheduleShape shape = plan_shape(p);
-  gboolean copies = p->zero == 3 && p->framework->shard_copy_bytes > 0;
+  int replicas = plan_replicas(p), copies = MAX(1, replicas / plan_shards(p));
 
   memset(l, 0, sizeof *l);
   l->framework = p->framework;
@@ -128,8 +137,8 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->adapter = p->adapter;
   see_optimizer(&l->optimizer, &p->optimizer);
   l->persistence = p->zero == 3 ? p->sharding.persistence : 0;
-  l->copies_shards[0] = copies && plan_replicas(p) > 1;
-  l->copies_shards[1] = copies && plan_expert_replicas(p) > 1;
+  l->shard_bytes[0] = shard_bytes(p, replicas, plan_shards(p));
+  l->shard_bytes[1] = shard_bytes(p, plan_expert_replicas(p), plan_expert_replicas(p) / copies);
   l->overlap_tensor = p->overlap.tensor;
   l->overlap_experts = p->overlap.experts;
   l->overlap_exchange = p->overlap.exchange;

@@ -86,7 +86,8 @@ typedef struct {
   Adapter adapter;              /* what is trained beside weights that are frozen; of these no gradients are made */
   Optimizer optimizer;          /* as far as tensors have states and work of their own under it */
   double persistence;           /* ZeRO-3 leaves tensors of fewer parameters whole on each rank; else 0 */
-  gboolean copies_shards[2];    /* [experts]: ZeRO-3's collectives copy weights and gradients (shard_copy_bytes) */
+  double shard_bytes[2];        /* [experts]: read and written for a weight and micro-batch around the collectives of
+                                   ZeRO-2 and 3 */
   gboolean overlap_tensor, overlap_experts, overlap_exchange; /* Overlap's of these names */
   gboolean partition_activations; /* what full recomputation keeps is divided over tensor-parallel ranks */
   gboolean ends_meet;           /* one pipeline rank holds the embedding and the head, of whatever copy, or the same

@@ -363,7 +363,7 @@ static void linear_forward(Build *b, const Linear *l)
 static void accumulate(Build *b, const Linear *l, Op *product)
 {
   double weights = l->in * l->out * l->batch, bytes = b->passes->gradient_bytes;
-  double copied = b->passes->copies_shards[b->experts] ? b->passes->framework->shard_copy_bytes : 0;
+  double copied = b->passes->shard_bytes[b->experts];
 
   if (copied > 0)
     add_backward(b, stream("shard copies", PASS_WEIGHT, weights * copied, 1));

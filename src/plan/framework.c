@@ -176,6 +176,8 @@ static const JsonField fields[] = {
   { "shard_live_mparams", JSON_REAL, FIELD(shard_live_params), FALSE, 0, 1e6, 1e6 },
   { "shard_list_launches", JSON_INT, FIELD(shard_list_launches), FALSE, 0, 1000 },
   { "shard_copy_bytes", JSON_REAL, FIELD(shard_copy_bytes), FALSE, 0, 1000 },
+  { "shard_gradient_bytes", JSON_REAL, FIELD(shard_gradient_bytes), FALSE, 0, 1000 },
+  { "shard_sum_bytes", JSON_REAL, FIELD(shard_sum_bytes), FALSE, 0, 1000 },
   { "optimizer_bytes", JSON_REAL, FIELD(optimizer_bytes), FALSE, 1, 1000 },
   { "gradient_passes", JSON_REAL, FIELD(gradient_passes), FALSE, 0, 20 },
   { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },
@@ -213,7 +215,8 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "moe_sorts_by_index", "excludes_changes", "bf16_gradient_copy_dropped",
                                              "updated_lists", "root_group", "narrow_product_operations",
                                              "compiled_loss", "gather_mparams", "collectives_queued",
-                                             "wide_norm_inputs", "stage_outputs", NULL };
+                                             "wide_norm_inputs", "stage_outputs", "shard_gradient_bytes",
+                                             "shard_sum_bytes", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -87,7 +87,7 @@ static guint passes_hash(gconstpointer p)
   const PassLayout *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
 
-  hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u + 2 * k->copies_shards[0] + k->copies_shards[1];
+  hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u + 2 * (k->shard_bytes[0] > 0) + (k->shard_bytes[1] > 0);
   hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
   hash = ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
   hash = ((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks;
@@ -234,7 +234,8 @@ static void leave_experts_out(PassLayout *l)
 {
   l->ep = 1;
   l->etp = l->tp;
-  l->experts_apart = l->overlap_experts = l->overlap_exchange = l->copies_shards[1] = FALSE;
+  l->experts_apart = l->overlap_experts = l->overlap_exchange = FALSE;
+  l->shard_bytes[1] = 0;
   l->dispatch = 0;
   l->expert_tokens = l->expert_own_tokens = l->expert_copies = 1;
   l->expert_rows_known = FALSE;
