@@ -567,4 +567,5 @@ TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_
           context_divides_the_work, rings_of_groups_divide_the_work,
           rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
           context_is_no_tensor_communication, context_shards_states, context_has_rules,
-          sharded_gradients_are_cleared_and_added, shards_are_copied_for_replicas, offloaded_blocks_take_most_of_what_they_keep)
+          sharded_gradients_are_cleared_and_added, shards_are_copied_for_replicas,
+          offloaded_blocks_take_most_of_what_they_keep)

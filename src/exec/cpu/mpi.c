@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORT_BYTES (1 << 20) /* half a millisecond: above, parts win on two ranks and on four that share two cores */
+#define SHORT_BYTES (1 << 20) /* above, parts won on four ranks that shared two cores */
 
 G_STATIC_ASSERT(sizeof(MPI_Request) <= sizeof(((CpuMessage *)0)->request));
 
@@ -88,59 +88,56 @@ static int part_of(const CpuMessage *m, int rank)
   return m->kind == COMM_REDUCE_SCATTER ? m->n : m->n / size + (rank < (int)(m->n % size));
 }
 
-/* Where the parts begin. */
-static void lay_parts(const CpuMessage *m, int *counts, int *places)
-{
-  for (int i = 0; i < m->comm->size; i++) {
-    counts[i] = part_of(m, i);
-    places[i] = i ? places[i - 1] + counts[i - 1] : 0;
-  }
-}
-
 /* Each rank sends each other one its part and adds up its own, all at once: MPI's reductions that do not block take a
  * tree to one rank and back (Open MPI 4.1, libnbc), during which the others wait. */
 static void begin_sum(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
 {
-  int size = m->comm->size, mine = part_of(m, m->comm->rank);
-  int *counts = malloc(4 * size * sizeof *counts + (gsize)size * mine * exec_type_bytes(m->type));
+  int size = m->comm->size, rank = m->comm->rank, mine = part_of(m, rank);
+  int *counts = malloc(4 * size * sizeof *counts + (gsize)(size - 1) * mine * exec_type_bytes(m->type));
 
   m->scratch = counts;
   if (!counts) {
     cpu_fail(b, "out of memory: %d elements of each of %d ranks for a sum", mine, size);
     return;
   }
-  int *places = counts + size, *from = places + size, *at = from + size;
-  lay_parts(m, counts, places);
+  int *places = counts + size, *from = places + size, *at = from + size, *parts = at + size;
   for (int i = 0; i < size; i++) {
-    from[i] = mine;
-    at[i] = i * mine;
+    counts[i] = i == rank ? 0 : part_of(m, i);
+    places[i] = i ? places[i - 1] + part_of(m, i - 1) : 0;
+    from[i] = i == rank ? 0 : mine;
+    at[i] = (i - (i > rank)) * mine;
   }
-  check(b, MPI_Ialltoallv(m->x, counts, places, type, at + size, from, at, type, comm_of(m), request_of(m)), "sum");
+  check(b, MPI_Ialltoallv(m->x, counts, places, type, parts, from, at, type, comm_of(m), request_of(m)), "sum");
 }
 
-/* In the order of ranks. An all-reduce goes on as a gather of all parts. */
+/* An all-reduce goes on as a gather of all parts. */
 static gboolean end_sum(CpuBackend *b, CpuMessage *m)
 {
-  int size = m->comm->size, rank = m->comm->rank, *counts = m->scratch, *places = counts + size, mine = counts[rank];
-  gsize bytes = (gsize)mine * exec_type_bytes(m->type);
-  gboolean all = m->kind == COMM_ALL_REDUCE;
-  char *parts = (char *)(counts + 4 * size), *own = (char *)m->y + (all ? places[rank] * exec_type_bytes(m->type) : 0);
+  int size = m->comm->size, rank = m->comm->rank, *counts = m->scratch, *places = counts + size;
+  MPI_Datatype type = type_of(m->type);
+  gsize each = exec_type_bytes(m->type), bytes = part_of(m, rank) * each;
+  const char *parts = (char *)(counts + 4 * size), *own = (const char *)m->x + places[rank] * each;
+  char *sum = (char *)m->y + (m->kind == COMM_ALL_REDUCE ? places[rank] * each : 0);
 
-  memcpy(own, parts, bytes);
-  for (int i = 1; i < size; i++)
-    MPI_Reduce_local(parts + i * bytes, own, mine, type_of(m->type), MPI_SUM);
-  if (!all)
+  counts[rank] = part_of(m, rank);
+  if (sum != own)
+    memcpy(sum, own, bytes);
+  for (int i = 0; i < size - 1; i++)
+    MPI_Reduce_local(parts + i * bytes, sum, counts[rank], type, MPI_SUM);
+  if (m->kind == COMM_REDUCE_SCATTER)
     return TRUE;
   m->kind = COMM_ALL_GATHER;
-  check(b, MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(m->type), m->y, counts, places, type_of(m->type), comm_of(m),
-                           request_of(m)), "all-gather of sums");
+  check(b, MPI_Iallgatherv(MPI_IN_PLACE, 0, type, m->y, counts, places, type, comm_of(m), request_of(m)),
+        "all-gather of sums");
   return FALSE;
 }
 
-/* Of short vectors the steps count, not the bytes. */
+/* Short vectors of several ranks are left to the tree: there messages count, not bytes. */
 static void begin_reduce(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
 {
-  if (m->reduce == EXEC_SUM && m->n * exec_type_bytes(m->type) >= SHORT_BYTES)
+  gboolean is_short = m->comm->size > 2 && m->n * exec_type_bytes(m->type) < SHORT_BYTES;
+
+  if (m->reduce == EXEC_SUM && !is_short)
     begin_sum(b, m, type);
   else
     check(b, MPI_Iallreduce(MPI_IN_PLACE, m->y, m->n, type, m->reduce == EXEC_MAX ? MPI_MAX : MPI_SUM, comm_of(m),
