@@ -330,6 +330,7 @@ START_TEST(like_overrides_keys_of_sections)
     OF("library", "experts_at_once", experts_at_once, 1),
     OF("early", "cuda_version", early_cuda_version, 1),
     OF("early", "product_share", early_product_share, 1),
+    OF("promoted", "product_share", promoted_product_share, 1),
     OF("dispatch", "base_us", dispatch.base_s, 1e-6),
     OF("dispatch", "row_us", dispatch.row_s, 1e-6),
     OF("dispatch", "ns_per_byte", dispatch.s_per_byte, 1e-9),

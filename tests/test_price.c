@@ -368,6 +368,23 @@ START_TEST(early_libraries_are_slower)
 }
 END_TEST
 
+START_TEST(promoted_sums_are_slower)
+{
+  Planned f;
+  Op op = product(PASS_FORWARD);
+
+  setup(&f);
+  op.matmul.promoted = TRUE;
+  f.cluster->device.kernels.promoted_product_share = 0;
+  double others = op_s(&op, PASSES(&f.plan), f.cluster);
+  f.cluster->device.kernels.promoted_product_share = 0.5;
+  ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), 2 * others, 1e-12);
+  op.matmul.promoted = FALSE;
+  ck_assert_double_eq(op_s(&op, PASSES(&f.plan), f.cluster), others);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Of products of two activations those whose rows are not aligned are slower by more, format by format. */
 START_TEST(early_unaligned_products_are_slower)
 {
@@ -464,5 +481,5 @@ TEST_LOOPS("price", { remembered_ops_cost_the_same }, { remembered_by_pass }, { 
            { sums_travel_whole },
            { chunks_are_never_slower }, { slower_links_slow_less }, { the_host_can_be_the_limit },
            { the_slowest_of_many }, { products_lose_by_switching }, { recomputation_is_paid },
-           { recomputation_may_stop_early }, { early_libraries_are_slower },
+           { recomputation_may_stop_early }, { early_libraries_are_slower }, { promoted_sums_are_slower },
            { early_unaligned_products_are_slower, 5 })

@@ -231,6 +231,14 @@ static gboolean read_early(const PartSource *source, Kernels *kernels, GError **
   return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->early_cuda_version > 0, kernels, NULL, error);
 }
 
+static gboolean read_promoted(const PartSource *source, Kernels *kernels, GError **error)
+{
+  static const JsonField fields[] = {
+    {"product_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_product_share), TRUE, PLAUSIBLE_EFFICIENCY},
+  };
+  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->promoted_product_share > 0, kernels, NULL, error);
+}
+
 /* ---- memory ---- */
 
 static const JsonField memory_kernel_fields[] = {
@@ -327,6 +335,7 @@ static const struct {
   {"unaligned", FALSE, read_unaligned},
   {"library", FALSE, read_library},
   {"early", FALSE, read_early},
+  {"promoted", FALSE, read_promoted},
   {"memory", TRUE, read_memory},
   {"dispatch", FALSE, read_dispatch},
 };

@@ -225,8 +225,10 @@ static Op product(const Build *b, const Linear *l, Pass pass, double m, double n
 {
   Op op = matmul(b, l->name, pass, m, n, k, l->batch);
 
-  if (linear_narrow(b, l))
+  if (linear_narrow(b, l)) {
     op.matmul.dtype = formats_product(&b->passes->formats);
+    op.matmul.promoted = pass != PASS_FORWARD && linear_promotes(b);
+  }
   op.matmul.loops = linear_looped(b, l) ? l->batch : 0;
   return op;
 }

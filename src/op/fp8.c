@@ -8,7 +8,7 @@
 /* A row fits a block of threads, which reads it once; a column is read for its scale, then again. */
 #define ROW_CAST (2 + 1)
 #define COLUMN_CAST (2 + 2 + 1)
-#define RESCALE 11
+#define RESCALE 6
 
 /* Read for the tensor's scale, read again, written as rows and columns; of torchao's weights over zeros, values alone
  * (quantize_2d_triton.py). */
@@ -16,14 +16,15 @@
 #define NV_ZEROS (2 * 0.5)
 
 static const Fp8Work works[FP8_COUNT] = {
-  [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2,
-                  .sent_bytes = 1, .either_side = TRUE },
-  [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .shared_scale = TRUE, .keeps_narrow = TRUE,
-                    .value_bytes = 1, .held_bytes = 2, .sent_bytes = 1, .either_side = TRUE, .tensor_kernels = 4 },
-  [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE,
+  [FP8_DELAYED] = { .promotes = TRUE, .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1,
+                  .held_bytes = 2, .sent_bytes = 1, .either_side = TRUE },
+  [FP8_CURRENT] = { .promotes = TRUE, .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .shared_scale = TRUE,
+                    .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2, .sent_bytes = 1, .either_side = TRUE,
+                    .tensor_kernels = 4 },
+  [FP8_TENSORWISE] = { .promotes = TRUE, .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE,
                        .weight_backward_bytes = 3, .shared_scale = TRUE, .value_bytes = 1, .sent_bytes = 1,
                        .tensor_kernels = 3 },
-  [FP8_ROWWISE] = { .made_bytes = ROW_CAST + COLUMN_CAST, .cast_bytes = ROW_CAST + COLUMN_CAST,
+  [FP8_ROWWISE] = { .promotes = TRUE, .made_bytes = ROW_CAST + COLUMN_CAST, .cast_bytes = ROW_CAST + COLUMN_CAST,
                     .column_bytes = COLUMN_CAST, .weight_bytes = ROW_CAST, .weight_backward_bytes = COLUMN_CAST,
                     .rescale_bytes = RESCALE, .each_pass = TRUE,
                     .value_bytes = 2, .sent_bytes = 2, .tensor_kernels = 2 },

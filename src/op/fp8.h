@@ -16,7 +16,7 @@
  *             by rows forward, by columns in the backward for the gradients, which products without scales make and a
  *             kernel of its own then scales (torchao, pytorch/ao#1325); inputs are kept in 16 bits, FSDP and
  *             tensor-parallel ranks gather in 16 bits. Bytes of that kernel are fitted to four linear layers
- *             (pytorch/ao#2185)
+ *             (pytorch/ao#2185), the products of whose gradients promote partial sums
  * blockwise   a scale for each 128 x 128 weights and 1 x 128 activations
  *             (DeepSeek-V3, arXiv 2412.19437)
  * mxfp8       a scale of a byte for each 32 values (OCP MX), on devices that have it
@@ -47,6 +47,10 @@ typedef struct {
   double weight_bytes; /* for a weight; once a step, or each forward pass */
   double weight_backward_bytes; /* each backward one */
   double rescale_bytes; /* for a value of an input's or weight's gradient, scaled by a kernel behind the product */
+  gboolean promotes;    /* products of both gradients add partial sums in 32 bits, with split accumulators, where those of
+                           8-bit products are narrower (Hopper); forward ones do not: Transformer Engine's
+                           pytorch/module/base.py (_2X_ACC_DGRAD, _2X_ACC_WGRAD), torchao's float8/config.py
+                           (use_fast_accum of gemm_config_output alone), XLA's (openxla/xla#6168) */
   gboolean each_pass;
   gboolean block_scales; /* rows and columns have scales of their own: neither is made of the other */
   gboolean shared_scale; /* a tensor whose rows tensor-parallel ranks divide is scaled by the largest value of all, for

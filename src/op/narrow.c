@@ -8,6 +8,11 @@ gboolean linear_narrow(const Build *b, const Linear *l)
          (l->narrow || l->split != LINEAR_REPLICATED);
 }
 
+gboolean linear_promotes(const Build *b)
+{
+  return fp8_work(&b->passes->formats)->promotes;
+}
+
 gboolean linear_travels_narrow(const Build *b, const Linear *l)
 {
   const Fp8Work *w = linear_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;

@@ -9,6 +9,9 @@
 /* Whether a product runs in 8 or 4 bits. */
 gboolean linear_narrow(const Build *b, const Linear *l);
 
+/* Whether the products of both gradients of such a matrix add partial sums in 32 bits (Fp8Work.promotes). */
+gboolean linear_promotes(const Build *b);
+
 /* Whether its experts are products one after the other. */
 gboolean linear_looped(const Build *b, const Linear *l);
 

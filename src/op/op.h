@@ -50,6 +50,7 @@ typedef struct {
       DType dtype;
       gboolean activations;
       double accumulate_bytes;
+      gboolean promoted;   /* of 8 bits, and partial sums are added in 32 (op/fp8.h) */
       double loops;        /* calls of the library for the experts of a rank, where they are not one kernel */
       double block, bytes; /* of block-sparse products: cost/kernel.h */
     } matmul;
