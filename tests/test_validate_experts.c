@@ -130,6 +130,22 @@ START_TEST(columns_change_what_they_say)
 }
 END_TEST
 
+/* Of Llama, whose family trains without: masks of residual sums take memory and time. */
+START_TEST(dropout_is_stated)
+{
+  g_autofree char *skipped = NULL;
+  double without = seconds_with_column("dropout", "0", &skipped), with;
+
+  ck_assert_ptr_null(skipped);
+  ck_assert_double_eq(seconds_with_column("dropout", "", &skipped), without);
+  with = seconds_with_column("dropout", "1", &skipped);
+  ck_assert_double_gt(with, 1.001 * without);
+  ck_assert_double_lt(with, 1.1 * without);
+  seconds_with_column("dropout", "0.1", &skipped);
+  ck_assert_ptr_nonnull(strstr(skipped, "dropout: \"0.1\": expected 0, 1 or nothing"));
+}
+END_TEST
+
 /* Recipes of fp8 differ, though only in their casts. */
 START_TEST(recipes_differ)
 {
@@ -468,6 +484,7 @@ START_TEST(containers_are_generations)
 END_TEST
 
 TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(changes) }, { recipes_differ },
+           { dropout_is_stated },
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
            { key_value_heads_are_divided }, { keys_are_columns }, { recipes_fill_what_is_open, 5 }, { proxies_are_cut },
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },

@@ -457,6 +457,17 @@ static Cluster *find_cluster(Case *c, const char *name, GError **error)
   return cluster;
 }
 
+/* Recipes differ in it more than generations do. */
+static gboolean read_dropout(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = cells_optional(csv, row, "dropout");
+
+  if (*cell && !g_str_equal(cell, "0") && !g_str_equal(cell, "1"))
+    return csv_refuse(csv, row, "dropout", "0, 1 or nothing", error);
+  c->model->dropout = *cell ? *cell == '1' : c->unstated.dropout && c->family->dropout;
+  return TRUE;
+}
+
 static gboolean load_parts(Case *c, const Csv *csv, int row, OpenChoice choice, CaseNumbers *n, GError **error)
 {
   const char *named = csv_cell(csv, row, "generation");
@@ -477,8 +488,7 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, OpenChoice choice, 
   if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
     return FALSE;
   c->chunks_most = most_chunks(c, n->pp);
-  c->model->dropout = c->unstated.dropout && c->family->dropout;
-  return TRUE;
+  return read_dropout(c, csv, row, error);
 }
 
 gboolean case_check_columns(const Csv *csv, GError **error)
