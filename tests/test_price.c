@@ -374,12 +374,16 @@ START_TEST(promoted_sums_are_slower)
   Op op = product(PASS_FORWARD);
 
   setup(&f);
-  op.matmul.promoted = TRUE;
-  f.cluster->device.kernels.promoted_product_share = 0;
+  f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
+  op.matmul.dtype = DTYPE_FP8;
+  f.cluster->device.kernels.promoted_share = 0.5;
   double others = op_s(&op, PASSES(&f.plan), f.cluster);
-  f.cluster->device.kernels.promoted_product_share = 0.5;
-  ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), 2 * others, 1e-12);
-  op.matmul.promoted = FALSE;
+  op.matmul.promoted = TRUE;
+  double halved = op_s(&op, PASSES(&f.plan), f.cluster);
+  ck_assert_double_gt(halved, 1.2 * others);
+  f.cluster->device.kernels.promoted_overhead_s = 1e-6;
+  ck_assert_double_gt(op_s(&op, PASSES(&f.plan), f.cluster), halved);
+  f.cluster->device.kernels.promoted_share = 0; /* not known */
   ck_assert_double_eq(op_s(&op, PASSES(&f.plan), f.cluster), others);
   planned_clear(&f);
 }

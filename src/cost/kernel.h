@@ -19,6 +19,7 @@ typedef struct {
   double bytes;            /* of such a product: read and written */
   gboolean grouped;        /* `batch` experts of a rank in one kernel */
   double calls;            /* of the library for them, if they are not; else 0 */
+  gboolean promoted;       /* of 8 bits, and adds partial sums in 32 */
   Product product;         /* of a weight's gradient k counts rows of both factors: they start at multiples of m and n,
                               not of k */
 } Matmul;

@@ -187,6 +187,15 @@ double matmul_peak_flops_per_s(const Device *device, DType dtype)
   return device->peak_flops_per_s[run_format(device, dtype)];
 }
 
+static MatmulModel promoted_model(const Kernels *kernels, const MatmulModel *model)
+{
+  MatmulModel promoted = *model;
+
+  promoted.efficiency *= kernels->promoted_share;
+  promoted.tile_overhead_s += kernels->promoted_overhead_s;
+  return promoted;
+}
+
 double matmul_s(const Device *device, const Matmul *matmul)
 {
   DType dtype = run_format(device, matmul->dtype);
@@ -196,10 +205,16 @@ double matmul_s(const Device *device, const Matmul *matmul)
                          device->memory_bytes_per_s, matmul);
   const MatmulModel *model = &device->kernels.matmul[dtype], *grouped = &device->kernels.grouped[dtype];
   const MatmulModel *gradient = &device->kernels.gradients[matmul->product][dtype];
+  MatmulModel promoted;
+
   if (gradient->known && !matmul->activations)
     model = gradient;
   if (matmul->grouped && grouped->known)
     model = grouped;
+  if (matmul->promoted && dtype == DTYPE_FP8 && device->kernels.promoted_share > 0) {
+    promoted = promoted_model(&device->kernels, model);
+    model = &promoted;
+  }
   return matmul_model_s(model, device->peak_flops_per_s[dtype] * device->sustained_fraction,
                         device->memory_bytes_per_s, device->sms, matmul);
 }

@@ -9,21 +9,15 @@
 #include <math.h>
 
 /* Of the rate of products that the framework's libraries reach. */
-static double library_share(const Kernels *kernels, const Framework *framework, const Matmul *matmul)
+static double product_share(const Device *device, const Framework *framework, const Matmul *matmul)
 {
+  const Kernels *kernels = &device->kernels;
   double unaligned = kernels->early_unaligned_share[matmul->dtype];
 
   if (framework->cuda_version >= kernels->early_cuda_version)
     return 1;
   return kernels->early_product_share *
          (unaligned > 0 && matmul->activations && matmul_alignment(matmul) != ALIGNED_FULLY ? unaligned : 1);
-}
-
-static double product_share(const Device *device, const Framework *framework, const Op *op, const Matmul *matmul)
-{
-  double promoted = op->matmul.promoted ? device->kernels.promoted_product_share : 0;
-
-  return library_share(&device->kernels, framework, matmul) * (promoted > 0 ? promoted : 1);
 }
 
 /* What takes a collective that long by the library, by kernels of its own. */
@@ -76,9 +70,9 @@ static double kernel_s(const Op *op, const PassLayout *passes, const Cluster *cl
     matmul = (Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
                         op->matmul.activations, op->matmul.accumulate_bytes, op->matmul.block, op->matmul.bytes,
                         op->matmul.batch > 1 && !op->matmul.activations && op->matmul.loops == 0, op->matmul.loops,
-                        op->pass == PASS_WEIGHT ? PRODUCT_WEIGHT_GRADIENT
+                        op->matmul.promoted, op->pass == PASS_WEIGHT ? PRODUCT_WEIGHT_GRADIENT
                         : op->pass == PASS_INPUT ? PRODUCT_INPUT_GRADIENT : PRODUCT_FORWARD };
-    return matmul_s(device, &matmul) / product_share(device, passes->framework, op, &matmul);
+    return matmul_s(device, &matmul) / product_share(device, passes->framework, &matmul);
   case OP_ATTENTION:
     attention = attention_work(op, passes);
     return attention_s(device, &attention);

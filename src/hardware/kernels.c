@@ -234,9 +234,10 @@ static gboolean read_early(const PartSource *source, Kernels *kernels, GError **
 static gboolean read_promoted(const PartSource *source, Kernels *kernels, GError **error)
 {
   static const JsonField fields[] = {
-    {"product_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_product_share), TRUE, PLAUSIBLE_EFFICIENCY},
+    {"efficiency_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_share), TRUE, PLAUSIBLE_EFFICIENCY},
+    {"tile_overhead_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_overhead_s), TRUE, ANY_US},
   };
-  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->promoted_product_share > 0, kernels, NULL, error);
+  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->promoted_share > 0, kernels, NULL, error);
 }
 
 /* ---- memory ---- */

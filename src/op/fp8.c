@@ -8,7 +8,7 @@
 /* A row fits a block of threads, which reads it once; a column is read for its scale, then again. */
 #define ROW_CAST (2 + 1)
 #define COLUMN_CAST (2 + 2 + 1)
-#define RESCALE 6
+#define RESCALE 8
 
 /* Read for the tensor's scale, read again, written as rows and columns; of torchao's weights over zeros, values alone
  * (quantize_2d_triton.py). */
