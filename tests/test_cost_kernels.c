@@ -476,7 +476,8 @@ START_TEST(promoted_sums)
   ck_assert_msg(device_load("h100-sxm5-80gb", &device, &error), "%s", error ? error->message : "");
   device.sustained_fraction = 1;
   Matmul product = {16384, rows[_i].out, rows[_i].in, 1, DTYPE_FP8};
-  double fast_s = matmul_s(&device, &product), saved_s = rows[_i].bf16_ms * 1e-3 * (1 / rows[_i].slow - 1 / rows[_i].fast);
+  double fast_s = matmul_s(&device, &product);
+  double saved_s = rows[_i].bf16_ms * 1e-3 * (1 / rows[_i].slow - 1 / rows[_i].fast);
   product.promoted = TRUE;
   near(matmul_s(&device, &product), fast_s + saved_s, 0.035);
   product.dtype = DTYPE_BF16;
@@ -591,6 +592,6 @@ TEST_LOOPS("cost_kernels",
            { sustained_rate }, { attention_sustained }, { attention_work }, { attention_between_points },
            { attention_falls_back }, { attention_in_eight_bits }, { dropout_slows_attention }, { dropout_waits_for_its_numbers },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
-           { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 }, { promoted_sums, 4 },
-           { fitted_attention }, { attention_within_peak }, { backward_in_8_bits_skips_no_window },
-           { casts_with_scales_of_blocks })
+           { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 },
+           { promoted_sums, 4 }, { fitted_attention }, { attention_within_peak },
+           { backward_in_8_bits_skips_no_window }, { casts_with_scales_of_blocks })

@@ -129,8 +129,8 @@ typedef struct {
   double early_product_share; /* run at this share of the rate that `matmul` gives, */
   double early_unaligned_share[DTYPE_COUNT]; /* those of activations whose rows are not aligned at this one of theirs;
                                                 0 = as others */
-  double promoted_share;      /* of `efficiency` that products of 8 bits keep which add partial sums in 32 bits (split */
-  double promoted_overhead_s; /* accumulators), and what a tile of theirs takes besides; 0 = they are as others */
+  double promoted_share;      /* of `efficiency` that products of 8 bits keep which add partial sums in 32 bits */
+  double promoted_overhead_s; /* (split accumulators), and what a tile of theirs takes besides; 0 = as others */
   double memory_fraction; /* of memory bandwidth that streaming kernels reach */
   double memory_launch_s; /* fixed time of a streaming kernel */
   double attention_crowding, memory_crowding; /* as MatmulModel's */

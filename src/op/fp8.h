@@ -47,10 +47,10 @@ typedef struct {
   double weight_bytes; /* for a weight; once a step, or each forward pass */
   double weight_backward_bytes; /* each backward one */
   double rescale_bytes; /* for a value of an input's or weight's gradient, scaled by a kernel behind the product */
-  gboolean promotes;    /* products of both gradients add partial sums in 32 bits, with split accumulators, where those of
-                           8-bit products are narrower (Hopper); forward ones do not: Transformer Engine's
+  gboolean promotes;    /* products of both gradients add partial sums in 32 bits, with split accumulators, where
+                           those of 8-bit products are narrower (Hopper); forward ones do not: Transformer Engine's
                            pytorch/module/base.py (_2X_ACC_DGRAD, _2X_ACC_WGRAD), torchao's float8/config.py
-                           (use_fast_accum of gemm_config_output alone), XLA's (openxla/xla#6168) */
+                           (use_fast_accum of gemm_config_output alone), XLA (openxla/xla#6168) */
   gboolean each_pass;
   gboolean block_scales; /* rows and columns have scales of their own: neither is made of the other */
   gboolean shared_scale; /* a tensor whose rows tensor-parallel ranks divide is scaled by the largest value of all, for
