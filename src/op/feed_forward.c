@@ -54,27 +54,32 @@ static void activation(Build *b, double elements)
 }
 
 /* Experts' activations by what their rows weigh, where no kernel does both (Megatron Core 0.14 to 0.17, moe/experts.py,
- * bias_act_func()): weights are fp32, so the product is, of operands of both types, and is cast back; a zero is added to up
- * before (glu_linear_offset). Backward the gradient is cast up, times the weights, and cast down; times the rows, of both
- * types again, it is summed to the weights' gradient; and gradients of gate and up are joined (traced, PyTorch 2.15). Rows
- * and up are kept. With gate and up's own product all takes the host 3 and 5 times as long as a small torch.nn.Linear. */
+ * bias_act_func()): a zero is added to up before (glu_linear_offset). Backward a product is of the gradient with the
+ * weights, another with the rows, which is summed to the weights' gradient; and gradients of gate and up are joined
+ * (traced, PyTorch 2.15). Rows and up are kept. DeepEP and HybridEP send weights in fp32 (token_dispatcher.py): then the
+ * product is of operands of both types, and is cast back; backward the gradient is cast up and its product cast down, and
+ * that with the rows is of both types again. Else they are as the router's logits, 16 bits where moe_router_dtype is not
+ * set (Qwen3's recipes). With gate and up's own product all takes the host 3 and 5 times as long as a small
+ * torch.nn.Linear. */
 static void weigh_activations(Build *b, double elements)
 {
-  const Framework *f = b->passes->framework;
-  double e = b->bytes * elements, wide = WIDE * elements;
+  const PassLayout *p = b->passes;
+  gboolean both = p->experts_apart && (p->dispatch == DISPATCH_FLEX || p->dispatch == DISPATCH_HYBRID);
+  double e = b->bytes * elements, wide = both ? WIDE * elements : 0;
   int gated = b->spec->ffn.kind == MLP_SWIGLU;
 
-  if (!f->weighs_inside || f->fused_activation || build_groups(b))
+  if (!p->framework->weighs_inside || p->framework->fused_activation || build_groups(b))
     return;
-  build_stream(b, &(Stream) { .name = "weigh activations in fp32", .kernel = "mixed types",
-                              .forward_bytes = e + wide, .forward_kernels = 1, .forward_operations = 0.5,
-                              .backward_bytes = 2 * e + 3 * wide, .backward_kernels = 2, .backward_operations = 1,
-                              .saved = e });
+  if (both)
+    build_stream(b, &(Stream) { .name = "weigh activations in fp32", .kernel = "mixed types",
+                                .forward_bytes = e + wide, .forward_kernels = 1, .forward_operations = 0.5,
+                                .backward_bytes = 2 * e + 3 * wide, .backward_kernels = 2, .backward_operations = 1 });
   build_stream(b, &(Stream) { .name = "weigh activations",
-                              .forward_bytes = (1 + 2 * gated) * e + wide, .forward_kernels = 1 + gated,
-                              .forward_operations = 0.5,
-                              .backward_bytes = (1 + 4 * gated) * e + 4 * wide, .backward_kernels = 3 + gated,
-                              .backward_operations = 1, .saved = gated * e });
+                              .forward_bytes = ((both ? 1 : 2) + 2 * gated) * e + wide, .forward_kernels = 1 + gated,
+                              .forward_operations = both ? 0.5 : 1,
+                              .backward_bytes = ((both ? 1 : 6) + 4 * gated) * e + 4 * wide,
+                              .backward_kernels = 3 + gated, .backward_operations = both ? 1 : 2,
+                              .saved = (1 + gated) * e });
 }
 
 /* Gates less a bound from their mean and deviation, and those below it zeros (transformers' Gemma3nTextMLP). Each rank
