@@ -168,7 +168,7 @@ START_TEST(host_issues_what_dispatchers_leave)
 END_TEST
 
 /* Who weighs a token's rows where they are added up keeps what experts made of them, 2 bytes an element, and reads it
- * again; who weighs them inside does neither. */
+ * again; who weighs them inside does neither, with a kernel for all or without. */
 START_TEST(rows_are_weighed)
 {
   Planned f;
@@ -183,6 +183,14 @@ START_TEST(rows_are_weighed)
     layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
     rows = op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token;
     saved[i] = work.saved_bytes;
+    layer_work_clear(&work);
+    f.framework->fused_permutation = FALSE;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    ck_assert_int_eq(named(work.forward, "weigh rows") != NULL, !i);
+    ck_assert_int_eq(named(work.backward, "weigh rows") != NULL, !i);
+    ck_assert_ptr_nonnull(named(work.forward, "add rows"));
+    ck_assert_double_eq_tol(work.saved_bytes, saved[i], 0.5);
+    f.framework->fused_permutation = TRUE;
     layer_work_clear(&work);
   }
   ck_assert_double_eq_tol(saved[0] - saved[1], 2 * rows * f.model->hidden, 0.5);

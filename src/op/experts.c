@@ -94,7 +94,7 @@ static void weigh(Build *b, double row_bytes, double kept)
   build_stream(b, &stream);
 }
 
-/* The way back: by one kernel, or weighed and added up by scatter_add. The gradient reads again what is weighed. */
+/* The way back: by one kernel, or weighed, unless experts did that, and added up by scatter_add. The gradient reads again what is weighed. */
 static void unpermute(Build *b, double moved)
 {
   double bytes = read_once(b, moved), kept = b->passes->framework->weighs_inside ? 0 : moved / 2;
@@ -105,7 +105,8 @@ static void unpermute(Build *b, double moved)
     build_stream(b, &(Stream) { .name = "combine", .forward_bytes = bytes, .forward_kernels = 2,
                                 .backward_bytes = bytes + kept, .backward_kernels = 2, .saved = kept });
   } else {
-    weigh(b, moved / 2, kept);
+    if (!b->passes->framework->weighs_inside)
+      weigh(b, moved / 2, kept);
     build_stream(b, &(Stream) { .name = "add rows", .forward_bytes = bytes, .forward_kernels = 2,
                                 .backward_bytes = bytes, .backward_kernels = 1 });
   }
