@@ -34,6 +34,10 @@ START_TEST(megatron_latent_attention)
   has_not(&c, "megatron", "--attention-backend"); /* some Transformer Engine has no FlashAttention for it */
   has(&c, "megatron", "# - attention: flash: Megatron-LM chooses ");
   has_not(&c, "megatron", "--no-rope-fusion");
+  c.plan.framework = &c.framework;
+  c.framework.latent_rope_apart = TRUE;
+  has(&c, "megatron", "--no-rope-fusion");
+  c.framework.latent_rope_apart = FALSE;
   c.plan.attention = ATTENTION_UNFUSED;
   has(&c, "megatron", "--attention-backend unfused");
   test_text(lost(&c, "megatron"), "");

@@ -329,8 +329,9 @@ static void add_kernels(Export *e, GString *flags)
       add(flags, fusions[i].otherwise);
   if (p->framework->fused_rope && model_attending(e->model)->attention.index_heads) /* TransformerConfig refuses it */
     export_note(e, "model: index_topk: Megatron-LM rotates queries and keys of chosen keys by kernels that are not fused");
-  if (e->model->positions == POSITIONS_ROPE &&
-      (!p->framework->fused_rope || model_attending(e->model)->attention.index_heads))
+  const Attention *a = &model_attending(e->model)->attention;
+  gboolean fused = p->framework->fused_rope && !a->index_heads && !(p->framework->latent_rope_apart && a->kv_lora_rank);
+  if (e->model->positions == POSITIONS_ROPE && !fused)
     add(flags, "--no-rope-fusion");
   if (p->framework->vocab_multiple != 128)
     export_words(flags, "--make-vocab-size-divisible-by %d", p->framework->vocab_multiple);

@@ -287,7 +287,7 @@ static void turn(Build *b, double elements)
   const Framework *f = b->passes->framework;
   double joined = 2 * b->bytes * elements;
 
-  if (!a->kv_lora_rank || (f->fused_rope && !f->complex_rope && !rope_of_latents_apart(b))) {
+  if (!a->kv_lora_rank || (f->fused_rope && !f->complex_rope && !f->latent_rope_apart)) {
     build_turned_pairs(b, elements);
     return;
   }

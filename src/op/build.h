@@ -141,9 +141,6 @@ void build_convolution(Build *b, double values);
  * feed-forward. */
 void build_replay(Build *b, gboolean mixes);
 
-/* Whether those of attention to latents turn step by step where those of others turn by one kernel. */
-gboolean rope_of_latents_apart(const Build *b);
-
 /* Turns so many elements of queries and keys by their positions. */
 void build_turned_pairs(Build *b, double elements);
 

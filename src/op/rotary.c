@@ -11,23 +11,29 @@ typedef struct {
  * _apply_rotary_pos_emb_bshd): three small kernels each for cosines and sines, two products, a sign, a joining of halves, a
  * sum and a joining with the channels that do not turn, of which there are none; backward the products, sign and joining,
  * two sums of gradients, one of them with zeros for these channels. */
-/* Of latents, whose channels lie in pairs, each is laid out by halves first; backward each slice is a gradient of its own,
- * zeros and a copy, and these are added up (traced, PyTorch 2.15). */
-static const Turning one_kernel = { 2, 2, 1, 1 }, by_step = { 8, 8, 8, 8 }, turned_apart = { 12, 14, 2 * 12, 2 * 7 },
-                     paired = { 14, 20, 2 * 13, 2 * 10 };
+static const Turning one_kernel = { 2, 2, 1, 1 }, by_step = { 8, 8, 8, 8 }, turned_apart = { 12, 14, 2 * 12, 2 * 7 };
 
-gboolean rope_of_latents_apart(const Build *b)
+/* Those of attention to latents besides are sorted into halves, which is a joining; backward each half's gradients are
+ * put beside zeros, and both are summed (traced, PyTorch 2.15). */
+static const Turning sorted_apart = { 12 + 2, 14 + 4 + 3, 2 * (12 + 1), 2 * (7 + 2 + 1) };
+
+static const Turning *way_of(const Build *b)
 {
-  return b->attention->kv_lora_rank && b->passes->framework->latent_rope_apart;
+  const Framework *f = b->passes->framework;
+  gboolean latent = b->attention->kv_lora_rank > 0;
+
+  if (latent && (f->latent_rope_apart || (f->scaled_rope_apart && !f->fused_rope)))
+    return &sorted_apart;
+  if (!latent && f->scaled_rope_apart && (!f->fused_rope || rope_scale(&b->model->rope_scaling) != 1))
+    return &turned_apart;
+  return f->fused_rope ? &one_kernel : &by_step;
 }
 
 /* One kernel, a kernel an arithmetic step, or a cast to fp32, a product of complex numbers and a cast back. */
 void build_turned_pairs(Build *b, double elements)
 {
   const Framework *f = b->passes->framework;
-  gboolean plain = !f->fused_rope || rope_scale(&b->model->rope_scaling) != 1;
-  gboolean apart = f->scaled_rope_apart && !b->attention->kv_lora_rank && plain;
-  const Turning *way = apart ? &turned_apart : !f->fused_rope ? &by_step : rope_of_latents_apart(b) ? &paired : &one_kernel;
+  const Turning *way = way_of(b);
   double complex_bytes = elements * (2 * b->bytes + 4 * dtype_bytes[DTYPE_FP32]);
 
   if (f->complex_rope)

@@ -155,7 +155,7 @@ typedef struct {
   gboolean mixer_copies;      /* rows lie by position, and are copied for Mamba-2, whose kernels take them by sequence */
   gboolean scaled_rope_apart; /* of fused_rope: but where cosines are scaled, other than of attention to latents; without
                                  it, that queries and keys turn likewise (Megatron Core) */
-  gboolean latent_rope_apart; /* of fused_rope: but of attention to latents */
+  gboolean latent_rope_apart; /* of fused_rope: but not of attention to latents, which turns by steps */
   gboolean complex_rope;      /* rotary positions are products of complex numbers in fp32, which torch.compile leaves to
                                  kernels of their own; then fused_rope says nothing */
   gboolean repeats_keys;      /* keys and values are copied for each head of queries that shares them */
