@@ -525,6 +525,34 @@ START_TEST(settings)
 }
 END_TEST
 
+/* nanotron's modes: what it refuses is said, and overlaps only divided rows. */
+START_TEST(nanotron_modes)
+{
+  static const struct {
+    const char *mode, *async;
+    gboolean rows, said;
+  } cases[] = { { "REDUCE_SCATTER", "true", TRUE, FALSE }, { "REDUCE_SCATTER", "false", TRUE, FALSE },
+                { "ALL_REDUCE", "true", FALSE, TRUE }, { "ALL_REDUCE", "false", FALSE, FALSE } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf(
+        "model:\n  model_config:\n    is_llama_config: true\n    hidden_size: 64\n    num_hidden_layers: 2\n"
+        "    num_attention_heads: 4\n    intermediate_size: 128\n    vocab_size: 128\nparallelism:\n  dp: 1\n  tp: 2\n"
+        "  pp: 1\n  tp_mode: %s\n  tp_linear_async_communication: %s\ntokens:\n  sequence_length: 64\n",
+        cases[i].mode, cases[i].async);
+    g_autofree char *tensor = g_strdup_printf("\"tensor\": %s", cases[i].async);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = launch_read(text, "x.yaml", &(LaunchOptions) { 0 }, &error);
+    ck_assert_msg(l != NULL, "%s", error ? error->message : "");
+    ck_assert_int_eq(strstr(l->plan, tensor) != NULL, cases[i].rows);
+    ck_assert_int_eq(strstr(l->plan, "\"sequence_parallel\": true") != NULL, cases[i].rows);
+    ck_assert_uint_eq(l->assumed->len, cases[i].said);
+    if (cases[i].said)
+      ck_assert(g_str_has_prefix(l->assumed->pdata[0], "parallelism.tp_linear_async_communication: true: nanotron refuses it"));
+  }
+}
+END_TEST
+
 START_TEST(bad_settings)
 {
   refuses("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[parallelism]\ntensor_parallel_degree = two\n",
@@ -593,5 +621,5 @@ END_TEST
 TEST_LOOPS("launch", { megatron_is_read_back, DRAWN_TESTS * G_N_ELEMENTS(drawn), TRUE },
            { settings_are_read_back, DRAWN_TESTS * G_N_ELEMENTS(files), TRUE },
            { step_is_read_back, 1 }, { told_is_read_back, G_N_ELEMENTS(told) }, { arrays }, { strings }, { bad_scripts },
-           { changes_where_it_stands }, { adds_and_removes }, { undone }, { settings }, { bad_settings },
+           { changes_where_it_stands }, { adds_and_removes }, { undone }, { settings }, { nanotron_modes }, { bad_settings },
            { settings_are_changed }, { log_of_megatron })

@@ -360,6 +360,33 @@ START_TEST(gradients_overlap_where_the_framework_does_it)
 }
 END_TEST
 
+/* nanotron waits for sums of rows that are not divided, whatever the plan overlaps: a step takes as long either way, and
+ * no less than where others hide them. */
+START_TEST(whole_rows_are_waited_for)
+{
+  static const struct {
+    const char *framework;
+    gboolean rows, overlaps;
+  } cases[] = { { "nanotron-2025", TRUE, TRUE }, { "nanotron-2025", FALSE, FALSE }, { "megatron-core", FALSE, TRUE },
+                { "megatron-core", TRUE, TRUE } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned p;
+    double step_s[2];
+    planned_init(&p, fixture_llama(4, 1024, 16, 16, 1024, 1024), fixture_cluster("dgx", 2), cases[i].framework);
+    planned_divide(&p, 2, 1, 1);
+    p.plan.sequence_parallel = cases[i].rows;
+    for (int on = 0; on < 2; on++) {
+      p.plan.overlap.tensor = on;
+      ck_assert_int_eq(layout_of(&p.plan).passes.overlap_tensor, on && cases[i].overlaps);
+      step_s[on] = planned_run(&p).iteration_s;
+    }
+    ck_assert_int_eq(step_s[0] != step_s[1], cases[i].overlaps);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
 /* How sequences are shared says nothing where each is on one rank, whatever the plan's words. */
 START_TEST(whole_sequences_change_no_heads)
 {
@@ -381,6 +408,7 @@ START_TEST(whole_sequences_change_no_heads)
 }
 END_TEST
 
-TEST_LOOPS("layout", { whole_sequences_change_no_heads, 1 }, { gradients_overlap_where_the_framework_does_it, 1 }, { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
+TEST_LOOPS("layout", { whole_sequences_change_no_heads, 1 }, { whole_rows_are_waited_for, 1 },
+           { gradients_overlap_where_the_framework_does_it, 1 }, { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
            { overlaps_mean_something_or_change_nothing, 1 },
            { ends_meet_where_one_rank_has_both, 1 })

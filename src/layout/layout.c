@@ -139,7 +139,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->persistence = p->zero == 3 ? p->sharding.persistence : 0;
   l->shard_bytes[0] = shard_bytes(p, replicas, plan_shards(p));
   l->shard_bytes[1] = shard_bytes(p, plan_expert_replicas(p), plan_expert_replicas(p) / copies);
-  l->overlap_tensor = p->overlap.tensor;
+  l->overlap_tensor = p->overlap.tensor && (p->sequence_parallel || !p->framework->waits_for_whole_rows);
   l->overlap_experts = p->overlap.experts;
   l->overlap_exchange = p->overlap.exchange;
   l->partition_activations = p->partition_activations;

@@ -141,6 +141,7 @@ static const JsonField fields[] = {
   { "overlap_pipeline", JSON_BOOL, FIELD(overlap_pipeline) },
   { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
+  { "waits_for_whole_rows", JSON_BOOL, FIELD(waits_for_whole_rows) },
   { "overlap_offload", JSON_BOOL, FIELD(overlap_offload) },
   { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
   { "attention_without_flash", JSON_ENUM, FIELD(attention_without_flash), .names = without_flash_names },
@@ -216,7 +217,7 @@ static const char *const optional_keys[] = { "like", "description", "unstated", 
                                              "updated_lists", "root_group", "narrow_product_operations",
                                              "compiled_loss", "gather_mparams", "collectives_queued",
                                              "wide_norm_inputs", "stage_outputs", "shard_gradient_bytes",
-                                             "shard_sum_bytes", NULL };
+                                             "shard_sum_bytes", "waits_for_whole_rows", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -199,6 +199,8 @@ typedef struct {
   gboolean stage_outputs;     /* pipeline stages keep what they sent until its backward has run */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
+  gboolean waits_for_whole_rows; /* sums of rows that sequence parallelism does not divide are waited for, whatever the
+                                    plan overlaps */
   gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only
                                  under ZeRO-3 */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
