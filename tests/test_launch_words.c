@@ -361,6 +361,32 @@ START_TEST(batches_of_schedules)
 }
 END_TEST
 
+/* Weights that further ranks divide are said, and nothing where tensor parallelism divides them as far. */
+START_TEST(weight_shards)
+{
+  static const struct {
+    const char *words, *said;
+  } cases[] = {
+    { "--tensor-model-parallel-size 2 --tensor-parallel-num-weight-shards 8",
+      "--tensor-parallel-num-weight-shards: 8: simulated as 2: ranks that divide weights beside tensor parallelism, and gather "
+      "each for its use, are not" },
+    { "--tensor-model-parallel-size 2 --tensor-parallel-num-weight-shards 2", NULL },
+    { "--num-experts 8 --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1 "
+      "--expert-tensor-parallel-num-weight-shards 4", "--expert-tensor-parallel-num-weight-shards: 4: simulated as 1: ranks that "
+      "divide weights beside tensor parallelism, and gather each for its use, are not" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Launch) l = read_words(cases[i].words, NULL);
+    gboolean any = FALSE;
+    for (guint k = 0; k < l->assumed->len; k++)
+      any |= strstr(l->assumed->pdata[k], "weight-shards") != NULL;
+    ck_assert_int_eq(any, cases[i].said != NULL);
+    ck_assert(!any || g_ptr_array_find_with_equal_func(l->assumed, cases[i].said, g_str_equal, NULL));
+  }
+}
+END_TEST
+
 /* What a simulation of training would be wrong about altogether. */
 START_TEST(not_simulated)
 {
@@ -548,5 +574,5 @@ END_TEST
 
 TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, pattern_lengths, exchanges,
           kernels_of_experts, stages_with_embedding, shards, formats_of_fsdp, formats_of_fsdp_by_generation,
-          batches_of_schedules, named_tokenizers, padded_vocabularies, not_simulated, groups_are_apart, groups_of_arguments,
-          recorded_layers)
+          batches_of_schedules, named_tokenizers, padded_vocabularies, weight_shards, not_simulated,
+          groups_are_apart, groups_of_arguments, recorded_layers)

@@ -59,6 +59,16 @@ static const char *fsdp_format(Reading *r, const char *framework, const char *na
   return own_format(r, name, format);
 }
 
+void megatron_shards_say(Reading *r, const char *name, int tensor)
+{
+  int shards = reading_int(r, name, tensor);
+  g_autofree char *flag = g_strdelimit(g_strdup(name), "_", '-');
+
+  if (shards > tensor)
+    launch_assume(&r->to, "--%s: %d: simulated as %d: ranks that divide weights beside tensor parallelism, and gather each "
+                  "for its use, are not", flag, shards, tensor);
+}
+
 /* Its words replace those of precision-aware optimizers (training/arguments.py of August 2026). */
 void megatron_formats_put(Reading *r, const char *framework, JsonWriter *w)
 {

@@ -541,6 +541,8 @@ static gboolean read_degrees(Reading *r, Degrees *d)
   d->ep = MAX(1, reading_int(r, "expert_model_parallel_size", reading_int(r, "moe_expert_parallel_size", 1)));
   d->micro = MAX(1, reading_int(r, "micro_batch_size", 1));
   d->etp = MAX(1, reading_int(r, "expert_tensor_parallel_size", d->deepspeed ? 1 : d->tp));
+  megatron_shards_say(r, "tensor_parallel_num_weight_shards", d->tp);
+  megatron_shards_say(r, "expert_tensor_parallel_num_weight_shards", d->etp);
   if (reading_int(r, "num_experts", 0) < 2)
     d->ep = d->etp = 1;
   d->zero = read_zero(r);
