@@ -190,22 +190,29 @@ Model *cli_load_model_of(const char *name, const char *plan, GError **error)
   return launch ? launch_model(launch, plan, error) : cli_load_model(name, error);
 }
 
-static void note_lines(const char *path, const char *title, const GPtrArray *lines)
+static void note_lines(GPtrArray *notes, const char *path, const char *title, const GPtrArray *lines)
 {
   for (guint i = 0; i < lines->len; i++)
-    g_printerr("%s: note: %s: %s%s\n", g_get_prgname(), path, title, (const char *)lines->pdata[i]);
+    g_ptr_array_add(notes, g_strdup_printf("%s: %s%s", path, title, (const char *)lines->pdata[i]));
+}
+
+void cli_say_notes(const char *name, const GPtrArray *notes)
+{
+  for (guint i = 0; i < notes->len; i++)
+    g_printerr("%s: note: %s%s%s\n", g_get_prgname(), name ? name : "", name ? ": " : "", (const char *)notes->pdata[i]);
 }
 
 /* What another tool's file leaves open, and what of it is not simulated. */
-static void note_launch(const Launch *launch, const char *path)
+static void note_launch(const Launch *launch, const char *path, GPtrArray *notes)
 {
-  note_lines(path, "taken for granted: ", launch->assumed);
-  note_lines(path, "not known, and left alone: ", launch->unknown);
-  note_lines(path, "not simulated, though time or memory may feel it: ", launch->beyond);
+  note_lines(notes, path, "taken for granted: ", launch->assumed);
+  note_lines(notes, path, "not known, and left alone: ", launch->unknown);
+  note_lines(notes, path, "not simulated, though time or memory may feel it: ", launch->beyond);
 }
 
 /* Of a plan file, or of another tool's that says as much. */
-static gboolean read_plan(const char *path, const Model *model, Plan *plan, Framework **framework, GError **error)
+static gboolean read_plan(const char *path, const Model *model, Plan *plan, Framework **framework, GPtrArray *notes,
+                          GError **error)
 {
   g_autoptr(Launch) launch = NULL;
 
@@ -213,7 +220,7 @@ static gboolean read_plan(const char *path, const Model *model, Plan *plan, Fram
   if (!launch_file(path, "plans", &told, &launch, error) || !launch_plan(launch, path, model, plan, framework, error))
     return FALSE;
   if (launch)
-    note_launch(launch, path);
+    note_launch(launch, path, notes);
   return TRUE;
 }
 
@@ -256,11 +263,11 @@ gboolean cli_fit_plan(const char *name, const Model *model, Cluster *cluster, Pl
 }
 
 gboolean cli_load_plan(const char *name, const char *adapter, const Model *model, Cluster *cluster, Plan *plan,
-                       Framework **framework, char **path, GError **error)
+                       Framework **framework, char **path, GPtrArray *notes, GError **error)
 {
   note_shadow(name, "plans");
   *path = files_find(name, "plans", error);
-  return *path && read_plan(*path, model, plan, framework, error) &&
+  return *path && read_plan(*path, model, plan, framework, notes, error) &&
          cli_adapter(adapter, model, &plan->adapter, error) &&
          cli_fit_plan(g_str_equal(*path, "-") ? "stdin" : *path, model, cluster, plan, error);
 }

@@ -27,9 +27,13 @@ gboolean cli_limit_power(Cluster *cluster, double watts, GError **error);
 
 /* Reads a plan, from our file or another tool's, and checks it; the cluster takes its size. `adapter`: text of one that
  * the plan takes instead of its own, or NULL. `path`, where it was found, to be freed by the caller also after an
- * error. */
+ * error. To `notes` (char *) goes a line on each thing that another tool's file leaves open, and on what of it is not
+ * simulated. */
 gboolean cli_load_plan(const char *name, const char *adapter, const Model *model, Cluster *cluster, Plan *plan,
-                       Framework **framework, char **path, GError **error);
+                       Framework **framework, char **path, GPtrArray *notes, GError **error);
+
+/* Such lines on stderr, as notes of the program; `name` (may be NULL) stands before each. */
+void cli_say_notes(const char *name, const GPtrArray *notes);
 
 /* The last part of it, for a plan that was read: the cluster takes its size, the plan is balanced and checked; `name`
  * stands for it in messages. */

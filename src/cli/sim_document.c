@@ -14,13 +14,15 @@ GPtrArray *sim_notes(const Result *r)
   return notes;
 }
 
-static void put_notes(const Result *result, JsonWriter *w)
+static void put_notes(const Result *result, const GPtrArray *before, JsonWriter *w)
 {
   g_autoptr(GPtrArray) notes = sim_notes(result);
 
-  if (notes->len == 0)
+  if (notes->len == 0 && (!before || before->len == 0))
     return;
   json_open(w, "notes", '[');
+  for (guint i = 0; before && i < before->len; i++)
+    json_put_string(w, NULL, g_ptr_array_index(before, i));
   for (guint i = 0; i < notes->len; i++)
     json_put_string(w, NULL, g_ptr_array_index(notes, i));
   json_close(w, ']');
@@ -43,7 +45,7 @@ void sim_document_put(const Result *result, const Trace *trace, const SimBesides
     report_collectives_write(result, trace, w);
   if (b->ops)
     report_ops_write(result, trace, w);
-  put_notes(result, w);
+  put_notes(result, b->notes, w);
   json_close(w, '}');
 }
 

@@ -179,8 +179,12 @@ static gboolean load(Run *r, GError **error)
   r->accuracy = accuracy_load(error);
   r->model = r->accuracy ? cli_load_model_of(r->options.model, r->options.plan, error) : NULL;
   r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
-  if (!r->cluster || !cli_load_plan(r->options.plan, NULL, r->model, r->cluster, &r->plan, &r->framework, &path, error))
+  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+  if (!r->cluster ||
+      !cli_load_plan(r->options.plan, NULL, r->model, r->cluster, &r->plan, &r->framework, &path, notes, error))
     return FALSE;
+  if (r->launch.rank == 0)
+    cli_say_notes(NULL, notes);
   r->layout = layout_of(&r->plan);
   r->prices = price_table_new(r->model, &r->layout, r->cluster);
   r->program = program_new(r->model, &r->layout, r->cluster, r->prices);

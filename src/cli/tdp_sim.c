@@ -40,6 +40,7 @@ typedef struct {
   char *ranks;  /* and a table of them */
   Draws draws;
   Result result;
+  GPtrArray *notes; /* char *: on its file */
 } Subject;
 
 /* What a comparison has no single answer to. */
@@ -170,10 +171,11 @@ static gboolean load(Subject *s, const Options *o, GError **error)
 {
   g_autofree char *path = NULL;
 
+  s->notes = g_ptr_array_new_with_free_func(g_free);
   s->model = cli_load_model_of(o->model, s->name, error);
   s->cluster = s->model ? cli_load_cluster(o->cluster, error) : NULL;
   return s->cluster && cli_limit_power(s->cluster, o->power_limit_w, error) &&
-         cli_load_plan(s->name, o->adapter, s->model, s->cluster, &s->plan, &s->framework, &path, error);
+         cli_load_plan(s->name, o->adapter, s->model, s->cluster, &s->plan, &s->framework, &path, s->notes, error);
 }
 
 static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
@@ -191,9 +193,8 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (s->run)
     s->ranks = report_ranks(s->run, &s->result.layout);
   g_autoptr(GPtrArray) notes = sim_notes(&s->result);
-  for (guint i = 0; i < notes->len; i++)
-    g_printerr("tdp-sim: note: %s%s%s\n", o->compare ? s->name : "", o->compare ? ": " : "",
-               (char *)g_ptr_array_index(notes, i));
+  cli_say_notes(NULL, s->notes); /* which name the file */
+  cli_say_notes(o->compare ? s->name : NULL, notes);
   return TRUE;
 }
 
@@ -270,7 +271,7 @@ static gboolean write_report(const char *path, const Subject *s, GError **error)
 
 static SimBesides besides_of(const Options *o, const Subject *s)
 {
-  return (SimBesides) { &s->draws, s->run, &o->engine, o->explain, o->collectives, o->ops };
+  return (SimBesides) { &s->draws, s->run, &o->engine, o->explain, o->collectives, o->ops, s->notes };
 }
 
 static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
@@ -358,6 +359,7 @@ static void subject_clear(Subject *s)
   g_clear_pointer(&s->ranks, g_free);
   g_clear_pointer(&s->run, rank_run_free);
   g_clear_pointer(&s->framework, framework_free);
+  g_clear_pointer(&s->notes, g_ptr_array_unref);
   g_clear_pointer(&s->cluster, cluster_free);
   g_clear_pointer(&s->model, model_free);
 }

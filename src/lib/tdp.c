@@ -215,13 +215,14 @@ static char *simulated(const JsonDoc *doc, const char *adapter, const Model *mod
   const cJSON *item = json_get(json_root(doc), "plan");
   g_autofree char *text = inline_text(item), *path = NULL;
   g_autoptr(Framework) framework = NULL;
+  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   Plan plan;
 
   if (text ? !plan_parse(text, strlen(text), "plan", model, &plan, &framework, error) ||
                  !cli_adapter(adapter, model, &plan.adapter, error) ||
                  !cli_fit_plan("plan", model, cluster, &plan, error)
            : !named(doc, item, error) ||
-                 !cli_load_plan(item->valuestring, adapter, model, cluster, &plan, &framework, &path, error))
+                 !cli_load_plan(item->valuestring, adapter, model, cluster, &plan, &framework, &path, notes, error))
     return NULL;
   g_autoptr(Accuracy) accuracy = accuracy_load(error);
   if (!accuracy)
@@ -229,8 +230,8 @@ static char *simulated(const JsonDoc *doc, const char *adapter, const Model *mod
   g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
   Result result = result_of(model, cluster, &plan, trace);
   result_estimate(&result, accuracy);
-  const SimBesides none = { 0 };
-  return result_check(&result, error) ? sim_document(&result, trace, &none) : NULL;
+  const SimBesides besides = { .notes = notes };
+  return result_check(&result, error) ? sim_document(&result, trace, &besides) : NULL;
 }
 
 tdp_answer *tdp_simulate(const char *question)
