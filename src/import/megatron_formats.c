@@ -2,6 +2,19 @@
 #include "import/megatron_launch.h"
 #include "plan/framework.h"
 
+/* A format by its argument's words; a log lists torch's. */
+static const char *format_text(Reading *r, const char *name)
+{
+  static const char *const names[][2] = { { "torch.float32", "fp32" }, { "torch.bfloat16", "bf16" },
+                                          { "torch.float16", "fp16" }, { "torch.uint8", "fp8" } };
+  const char *text = reading_text(r, name);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
+    if (g_str_equal(text, names[i][0]))
+      return names[i][1];
+  return text;
+}
+
 #define MAIN_GRADS "megatron_fsdp_main_grads_dtype"
 
 static const char *const fsdp_formats[] = { "megatron_fsdp_main_params_dtype", MAIN_GRADS, "megatron_fsdp_grad_comm_dtype" };
@@ -52,7 +65,7 @@ static const char *unnamed_grads(Reading *r, const char *framework)
 /* What Megatron-FSDP is told in words of its own; "" = nothing. */
 static const char *fsdp_format(Reading *r, const char *framework, const char *name)
 {
-  const char *format = reading_text(r, name);
+  const char *format = format_text(r, name);
 
   if (!*format && g_str_equal(name, MAIN_GRADS))
     format = unnamed_grads(r, framework);
@@ -82,7 +95,7 @@ void megatron_formats_put(Reading *r, const char *framework, JsonWriter *w)
 
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
     const char *own = fsdp && formats[i][1] ? fsdp_format(r, framework, formats[i][1]) : "";
-    const char *format = reading_text(r, formats[i][0]);
+    const char *format = format_text(r, formats[i][0]);
     if (i == 1 && !narrow && g_str_equal(own, "fp32") && reading_flag(r, "bf16") && wide_by_default(framework))
       continue;
     if (*own)
