@@ -119,6 +119,24 @@ START_TEST(formats_are_said)
 }
 END_TEST
 
+/* A step that leaves tokens or layers out takes less: that is no matter of constants. */
+START_TEST(what_is_left_out_is_said)
+{
+  static const char text[] = "{ " MICRO "2, \"seq_parallel_communication_data_type\": \"bf16\", \"dataloader_drop_last\": true, "
+                             "\"data_efficiency\": { \"data_routing\": { \"random_ltd\": { \"enabled\": true } } }, "
+                             "\"curriculum_learning\": { \"enabled\": true }, \"progressive_layer_drop\": { \"enabled\": true } }";
+  g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { 8 }, NULL);
+
+  ck_assert_uint_eq(l->unknown->len, 0);
+  ck_assert_uint_eq(l->beyond->len, 2);
+  ck_assert_str_eq(l->beyond->pdata[0], "tokens and layers that a step leaves out: data_efficiency.data_routing.random_ltd.enabled, "
+                                        "curriculum_learning.enabled, progressive_layer_drop.enabled");
+  ck_assert_str_eq(l->beyond->pdata[1], "buffers, buckets and formats other than the software's usual ones: "
+                                        "seq_parallel_communication_data_type");
+  ck_assert_str_eq(l->ignored->pdata[0], "learning rate and other constants: dataloader_drop_last");
+}
+END_TEST
+
 /* What Hugging Face's trainer fills in for "auto" goes by the model's width; of stage 3 alone are the last two. */
 START_TEST(auto_goes_by_the_width)
 {
@@ -145,4 +163,5 @@ START_TEST(auto_goes_by_the_width)
 END_TEST
 
 TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 },
-           { wrong_format_is_named, 1 }, { auto_goes_by_the_width, 1 })
+           { wrong_format_is_named, 1 }, { auto_goes_by_the_width, 1 },
+           { what_is_left_out_is_said, 1 })

@@ -307,12 +307,15 @@ static const SettingGroup groups[] = {
   { FALSE, "learning rate and other constants",
     { "optimizer.*", "scheduler.*", "gradient_clipping", "!fp16.fp16_*", "!fp16.auto_cast", "fp16.*", "!bf16.bf16_*",
       "!bf16.immediate_grad_update", "bf16.*", "zero_allow_untested_optimizer",
-      "checkpoint.*", "data_efficiency*", "curriculum*", NULL } },
+      "checkpoint.*", "dataloader_drop_last", NULL } },
+  { TRUE, "tokens and layers that a step leaves out",
+    { "data_efficiency*", "curriculum*", "progressive_layer_drop*", "sparse_attention*", "compression_training*", NULL } },
   { TRUE, "buffers, buckets and formats other than the software's usual ones",
-    { ZERO "*", "fp16.*", "bf16.*", "torch_autocast.*", "data_types.*", "communication_data_type",
+    { ZERO "*", "fp16.*", "bf16.*", "torch_autocast.*", "data_types.*", "*communication_data_type",
       "activation_checkpointing.*", "tensor_parallel.*", "pipeline.*",
       "aio.*", "prescale_gradients", "gradient_predivide_factor", "sparse_gradients", "amp.*", "expert_parallel.*",
-      "compile.*", "zero_force_ds_cpu_optimizer", "data_parallel_size", NULL } },
+      "compile.*", "zero_force_ds_cpu_optimizer", "data_parallel_size", "graph_harvesting", "disable_allgather",
+      "use_data_before_expert_parallelism", "elasticity*", "autotuning*", "hybrid_engine*", NULL } },
   { .about = NULL },
 };
 
