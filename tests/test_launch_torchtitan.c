@@ -174,6 +174,19 @@ static const struct {
   { MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n" OP, "", "" },
 };
 
+/* An optimizer that steps inside backwards holds no gradients, and one without fused kernels takes longer. */
+START_TEST(optimizers_that_matter_are_said)
+{
+  g_autoptr(Launch) l = launch_read(MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n[optimizer]\nlr = 1e-4\n"
+                                    "implementation = \"for-loop\"\nearly_step_in_backward = true\n" OP, "x.toml",
+                                    &(LaunchOptions) { .gpus = 16 }, NULL);
+
+  ck_assert_uint_eq(l->beyond->len, 1);
+  ck_assert_str_eq(l->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
+                                        "optimizer.implementation, optimizer.early_step_in_backward");
+}
+END_TEST
+
 START_TEST(what_is_left_is_said)
 {
   g_autoptr(GError) error = NULL;
@@ -189,4 +202,4 @@ END_TEST
 
 TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { early_models_are_known, 3 },
            { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { wrong_splits_are_named, 2 }, { early_files_are_changed, 1 },
-           { what_is_left_is_said, G_N_ELEMENTS(said) })
+           { what_is_left_is_said, G_N_ELEMENTS(said) }, { optimizers_that_matter_are_said, 1 })
