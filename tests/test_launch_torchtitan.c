@@ -184,6 +184,10 @@ START_TEST(optimizers_that_matter_are_said)
   ck_assert_uint_eq(l->beyond->len, 1);
   ck_assert_str_eq(l->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
                                         "optimizer.implementation, optimizer.early_step_in_backward");
+  g_autoptr(Launch) usual = launch_read(MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n[optimizer]\n"
+                                        "implementation = \"fused\"\nearly_step_in_backward = false\n" OP, "x.toml",
+                                        &(LaunchOptions) { .gpus = 16 }, NULL);
+  ck_assert_uint_eq(usual->beyond->len + usual->unknown->len, 0);
 }
 END_TEST
 

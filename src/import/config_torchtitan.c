@@ -448,6 +448,19 @@ static const char *generation(const ConfigReading *r, gsize dispatcher)
   return g_str_has_prefix(settings_text(r->from, "loss"), "Chunked") ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
 }
 
+/* What says what torchtitan has anyway is read, and named nowhere. */
+static void read_usual(const Settings *s)
+{
+  static const char *const usual[][2] = { { "optimizer.implementation", "fused" },
+                                          { "optimizer.early_step_in_backward", "false" } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(usual); i++) {
+    const Setting *one = settings_unread(s, usual[i][0]);
+    if (one && g_str_equal(one->value, usual[i][1]))
+      settings_find(s, usual[i][0]);
+  }
+}
+
 gboolean torchtitan_read(ConfigReading *r)
 {
   const char *optimizer = settings_text(r->from, "optimizer.name");
@@ -456,6 +469,7 @@ gboolean torchtitan_read(ConfigReading *r)
   JsonWriter w;
 
   read_model(r, &d);
+  read_usual(r->from);
   if (!read_degrees(r, &d))
     return FALSE;
   gsize dispatcher = d.ep > 1 ? find_dispatcher(r) : 0;
