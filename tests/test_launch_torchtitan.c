@@ -205,5 +205,6 @@ START_TEST(what_is_left_is_said)
 END_TEST
 
 TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { early_models_are_known, 3 },
-           { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { wrong_splits_are_named, 2 }, { early_files_are_changed, 1 },
+           { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { wrong_splits_are_named, 2 },
+           { early_files_are_changed, 1 },
            { what_is_left_is_said, G_N_ELEMENTS(said) }, { optimizers_that_matter_are_said, 1 })

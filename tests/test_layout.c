@@ -409,6 +409,7 @@ START_TEST(whole_sequences_change_no_heads)
 END_TEST
 
 TEST_LOOPS("layout", { whole_sequences_change_no_heads, 1 }, { whole_rows_are_waited_for, 1 },
-           { gradients_overlap_where_the_framework_does_it, 1 }, { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
+           { gradients_overlap_where_the_framework_does_it, 1 },
+           { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
            { overlaps_mean_something_or_change_nothing, 1 },
            { ends_meet_where_one_rank_has_both, 1 })

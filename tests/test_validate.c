@@ -147,7 +147,8 @@ START_TEST(rows_are_named)
 }
 END_TEST
 
-#define PIPED(pp, vpp, tp) "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8," tp ",0," pp "," vpp \
+#define PIPED(pp, vpp, tp)                                                                                               \
+  "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8," tp ",0," pp "," vpp               \
   ",,2,1,1,2,16,none,fp16,,,,9,,,\n"
 
 /* Without a pipeline chunks are one, whether the row says so or not: it leaves nothing open. */
@@ -618,5 +619,6 @@ TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_r
            { open_runs_fit }, { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { meshes_shard, 5 }, { open_chunks_are_tuned, 6 },
            { bad_habits_are_refused, G_N_ELEMENTS(words) }, { a_share_of_blocks_is_recomputed },
            { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
-           { chunks_of_no_pipeline_are_stated }, { summary_by_hand }, { naive_of_one_row }, { sweep_by_hand }, { sweep_with_a_plan_twice }, { sweep_without_order },
+           { chunks_of_no_pipeline_are_stated }, { summary_by_hand }, { naive_of_one_row }, { sweep_by_hand },
+           { sweep_with_a_plan_twice }, { sweep_without_order },
            { lost_accuracy_is_noticed }, { ablations_leave_something_out })

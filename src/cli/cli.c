@@ -199,7 +199,8 @@ static void note_lines(GPtrArray *notes, const char *path, const char *title, co
 void cli_say_notes(const char *name, const GPtrArray *notes)
 {
   for (guint i = 0; i < notes->len; i++)
-    g_printerr("%s: note: %s%s%s\n", g_get_prgname(), name ? name : "", name ? ": " : "", (const char *)notes->pdata[i]);
+    g_printerr("%s: note: %s%s%s\n", g_get_prgname(), name ? name : "", name ? ": " : "",
+               (const char *)notes->pdata[i]);
 }
 
 /* What another tool's file leaves open, and what of it is not simulated. */

@@ -73,8 +73,8 @@ static gboolean load_plan(Improve *m, GError **error)
     return FALSE;
   }
   if (m->launch && m->launch->gpus_open && m->cluster->devices < whole)
-    g_printerr("tdp-plan: note: %s: does not say how many GPUs it runs on: %d taken, of the %d of %s (--gpus)\n", m->path,
-               m->cluster->devices, whole, m->cluster->name);
+    g_printerr("tdp-plan: note: %s: does not say how many GPUs it runs on: %d taken, of the %d of %s (--gpus)\n",
+               m->path, m->cluster->devices, whole, m->cluster->name);
   if (balance_plan(m->model, m->cluster, &m->plan, &m->refused))
     plan_check(&m->plan, m->model, m->cluster, &m->refused);
   return TRUE;
@@ -107,7 +107,8 @@ static gboolean load(Improve *m, GError **error)
   m->model = o->model ? cli_load_model(o->model, error) : NULL;
   if (o->model && !m->model)
     return FALSE;
-  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq, m->model ? m->model->hidden : 0 };
+  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq,
+                                m->model ? m->model->hidden : 0 };
   if (!launch_text(m->text, m->length, m->path, &asked, &m->launch, error) || !check_script(m, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
@@ -206,7 +207,8 @@ static gboolean edits(const Improve *m, const char *request)
 static char *misread(const Improve *m, const char *text)
 {
   g_autoptr(GError) error = NULL;
-  const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given, m->plan.seq, m->model->hidden };
+  const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given, m->plan.seq,
+                               m->model->hidden };
   g_autoptr(Launch) l = launch_read(text, m->path, &same, &error);
   g_autoptr(Framework) framework = NULL;
   Plan plan;

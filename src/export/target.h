@@ -129,9 +129,9 @@ static inline gboolean megatron_fsdp(const Export *e)
   return e->layout.states[0].zero >= 2;
 }
 
-/* What Megatron-FSDP is told of its formats from Core 0.17 on (distributed_data_parallel_config.py): names of formats, or
- * NULL where its default is the plan's. It accumulates in the model's own format unless it is told otherwise, sends what it
- * accumulates, and keeps main weights in fp32. */
+/* What Megatron-FSDP is told of its formats from Core 0.17 on (distributed_data_parallel_config.py): names of formats,
+ * or NULL where its default is the plan's. It accumulates in the model's own format unless it is told otherwise, sends
+ * what it accumulates, and keeps main weights in fp32. */
 typedef struct {
   const char *main_params, *main_grads, *grad_comm;
 } FsdpFormats;

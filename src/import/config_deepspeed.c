@@ -60,8 +60,8 @@ static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
   if (is_auto(r, path) && value < 1)
     launch_assume(&r->to, "%s: DeepSpeed's own: the file says auto, and the model's width is not known", path);
   else if (is_auto(r, path))
-    launch_assume(&r->to, "%s: %.0f: the file says auto, which Hugging Face's trainer fills in by the model's width", path,
-                  value);
+    launch_assume(&r->to, "%s: %.0f: the file says auto, which Hugging Face's trainer fills in by the model's width",
+                  path, value);
   if (value >= 1)
     json_put_real(w, key, value);
 }
@@ -309,7 +309,8 @@ static const SettingGroup groups[] = {
       "!bf16.immediate_grad_update", "bf16.*", "zero_allow_untested_optimizer",
       "checkpoint.*", "dataloader_drop_last", NULL } },
   { TRUE, "tokens and layers that a step leaves out",
-    { "data_efficiency*", "curriculum*", "progressive_layer_drop*", "sparse_attention*", "compression_training*", NULL } },
+    { "data_efficiency*", "curriculum*", "progressive_layer_drop*", "sparse_attention*", "compression_training*",
+      NULL } },
   { TRUE, "buffers, buckets and formats other than the software's usual ones",
     { ZERO "*", "fp16.*", "bf16.*", "torch_autocast.*", "data_types.*", "*communication_data_type",
       "activation_checkpointing.*", "tensor_parallel.*", "pipeline.*",

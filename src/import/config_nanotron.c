@@ -118,8 +118,8 @@ static gboolean read_plan(ConfigReading *r)
     json_put_bool(&w, "tensor", async);
   json_close(&w, '}');
   if (tp > 1 && !rows && async)
-    launch_assume(&r->to, "parallelism.tp_linear_async_communication: true: nanotron refuses it with tp_mode ALL_REDUCE: "
-                  "simulated as false");
+    launch_assume(&r->to, "parallelism.tp_linear_async_communication: true: nanotron refuses it with tp_mode "
+                  "ALL_REDUCE: simulated as false");
   json_put_string(&w, "framework", r->framework ? r->framework : "nanotron-2025");
   json_close(&w, '}');
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);

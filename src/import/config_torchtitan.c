@@ -280,8 +280,8 @@ static const char *recomputation(ConfigReading *r, const char *mode)
   const char *option = settings_text(r->from, "activation_checkpoint.selective_ac_option");
 
   if (g_str_equal(mode, "memory_budget")) {
-    launch_assume(&r->to, "activation_checkpoint.mode: memory_budget: simulated as selective: what the compiler keeps within a "
-                  "budget is not known");
+    launch_assume(&r->to, "activation_checkpoint.mode: memory_budget: simulated as selective: what the compiler keeps "
+                  "within a budget is not known");
     settings_find(r->from, "activation_checkpoint.memory_budget");
     return "selective";
   }
@@ -388,13 +388,15 @@ static void say_compiled(ConfigReading *r)
   if (!compiled)
     launch_assume(&r->to, "compile.enable: false: simulated as if compiled, as torchtitan's own runs are");
   else if (parts && !strstr(parts->value, "model"))
-    launch_assume(&r->to, "compile.components: without model: simulated as if it were compiled, as torchtitan's own runs are");
+    launch_assume(&r->to, "compile.components: without model: simulated as if it were compiled, as torchtitan's own "
+                  "runs are");
 }
 
-/* Converters that are not simulated, and what those of linear layers and of experts' products leave in another format. */
+/* Converters that are not simulated, and what those of linear layers and of experts leave in another format. */
 static void say_converters(ConfigReading *r, const Degrees *d)
 {
-  static const char *const linear[] = { "float8", "quantize.linear.float8", "quantize.linear.mx", "quantize.linear.nvfp4", NULL };
+  static const char *const linear[] = { "float8", "quantize.linear.float8", "quantize.linear.mx",
+                                        "quantize.linear.nvfp4", NULL };
   g_auto(GStrv) names = words_of(settings_text(r->from, "model.converters"));
   const char *experts = NULL;
   gboolean narrow = FALSE;
@@ -408,9 +410,11 @@ static void say_converters(ConfigReading *r, const Degrees *d)
       launch_assume(&r->to, "model.converters: %s: not simulated", names[i]);
   }
   if (experts && !narrow)
-    launch_assume(&r->to, "model.converters: %s: products of experts are simulated in the format of all others", experts);
+    launch_assume(&r->to, "model.converters: %s: products of experts are simulated in the format of all others",
+                  experts);
   if (!experts && narrow && d->experts)
-    launch_assume(&r->to, "model.converters: none of grouped_mm: products of experts are simulated in the linear layers' format");
+    launch_assume(&r->to, "model.converters: none of grouped_mm: products of experts are simulated in the linear "
+                  "layers' format");
 }
 
 static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
@@ -432,7 +436,8 @@ static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
   }
   say_converters(r, d);
   if (g_str_equal(settings_text(s, "training.dtype"), "bfloat16"))
-    launch_assume(&r->to, "training.dtype: bfloat16: weights, gradients and moments are simulated in fp32, as with float32");
+    launch_assume(&r->to, "training.dtype: bfloat16: weights, gradients and moments are simulated in fp32, as with "
+                  "float32");
   if (settings_true(s, PARALLEL "enable_async_tensor_parallel", FALSE))
     json_put_bool(w, "tp_comm_overlap", TRUE);
   say_compiled(r);
@@ -503,8 +508,8 @@ const SettingGroup torchtitan_groups[] = {
       "model.hf_assets*", "hf_assets_path", "loss*", "training.steps", "validat*", "debug.*", "training.seed",
       "training.deterministic", "comm.*", "experimental.custom_*", "fault_tolerance.*", "memory_estimation.*", NULL } },
   { FALSE, "learning rate and other constants",
-    { "!optimizer.early_step_in_backward", "!optimizer.implementation", "optimizer*", "lr_scheduler*", "training.max_norm", "training.warmup_steps", "model.print*", "model.norm_type",
-      NULL } },
+    { "!optimizer.early_step_in_backward", "!optimizer.implementation", "optimizer*", "lr_scheduler*",
+      "training.max_norm", "training.warmup_steps", "model.print*", "model.norm_type", NULL } },
   { TRUE, "kernels, buckets and formats other than the software's usual ones",
     { "compile*", "model_spec*", "experimental.*", "training.compile", "training.*able_loss_parallel", "quantize.*",
       "float8.*", "mx.*", PARALLEL "*",

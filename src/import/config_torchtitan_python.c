@@ -181,8 +181,9 @@ static void take_filters(ConfigReading *r, const char *converters, Settings *out
 /* Names that TOML has for what Python calls. */
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
 {
-  const Setting *ac = settings_unread(own, "activation_checkpoint"), *spec = settings_unread(own, "model_spec.converters");
-  const Setting *optimizer = settings_unread(own, "optimizer"), *exchange = settings_unread(own, "model_spec.moe_comm_backend");
+  const Setting *ac = settings_unread(own, "activation_checkpoint");
+  const Setting *spec = settings_unread(own, "model_spec.converters"), *optimizer = settings_unread(own, "optimizer");
+  const Setting *exchange = settings_unread(own, "model_spec.moe_comm_backend");
   const Setting *loss = settings_unread(own, "loss");
   const char *flavor = settings_text(own, "model_spec.0");
 

@@ -17,7 +17,8 @@ static const char *format_text(Reading *r, const char *name)
 
 #define MAIN_GRADS "megatron_fsdp_main_grads_dtype"
 
-static const char *const fsdp_formats[] = { "megatron_fsdp_main_params_dtype", MAIN_GRADS, "megatron_fsdp_grad_comm_dtype" };
+static const char *const fsdp_formats[] = { "megatron_fsdp_main_params_dtype", MAIN_GRADS,
+                                            "megatron_fsdp_grad_comm_dtype" };
 
 gboolean megatron_formats_of_fsdp(Reading *r)
 {
@@ -52,13 +53,14 @@ static gboolean wide_by_default(const char *framework)
  * everywhere. What runs the script is not known to be either: that is said. */
 static const char *unnamed_grads(Reading *r, const char *framework)
 {
-  static const char *const recent[] = { "megatron-core-2026", "megatron-core-dev-2026", "nemo-2026-06", "nemo-2026-08", NULL };
+  static const char *const recent[] = { "megatron-core-2026", "megatron-core-dev-2026", "nemo-2026-06",
+                                        "nemo-2026-08", NULL };
 
   if (g_strv_contains(recent, framework))
     return "auto";
   if (!r->framework && reading_flag(r, "bf16") && !reading_flag(r, "grad_reduce_in_bf16"))
-    launch_assume(&r->to, "main_grads_dtype: fp32, as before Core 0.17: since then Megatron-FSDP accumulates in bf16 without "
-                  "--megatron-fsdp-main-grads-dtype (--framework megatron-core-2026)");
+    launch_assume(&r->to, "main_grads_dtype: fp32, as before Core 0.17: since then Megatron-FSDP accumulates in bf16 "
+                  "without --megatron-fsdp-main-grads-dtype (--framework megatron-core-2026)");
   return "";
 }
 
@@ -78,8 +80,8 @@ void megatron_shards_say(Reading *r, const char *name, int tensor)
   g_autofree char *flag = g_strdelimit(g_strdup(name), "_", '-');
 
   if (shards > tensor)
-    launch_assume(&r->to, "--%s: %d: simulated as %d: ranks that divide weights beside tensor parallelism, and gather each "
-                  "for its use, are not", flag, shards, tensor);
+    launch_assume(&r->to, "--%s: %d: simulated as %d: ranks that divide weights beside tensor parallelism, and gather "
+                  "each for its use, are not", flag, shards, tensor);
 }
 
 /* Its words replace those of precision-aware optimizers (training/arguments.py of August 2026). */

@@ -44,7 +44,8 @@ void megatron_graph_put(Reading *r, JsonWriter *w);
 /* Formats of weights, gradients and moments that are not the software's usual ones; framework: the plan's. */
 void megatron_formats_put(Reading *r, const char *framework, JsonWriter *w);
 
-/* Says that weights are divided further than over tensor-parallel ranks, where the argument asks for it (GTP, August 2026). */
+/* Says that weights are divided further than over tensor-parallel ranks, where the argument asks for it (GTP, August
+ * 2026). */
 void megatron_shards_say(Reading *r, const char *name, int tensor);
 
 /* Whether an argument is there that Megatron-FSDP has from Core 0.17 on. */

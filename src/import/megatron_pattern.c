@@ -94,8 +94,8 @@ int pattern_layers(const char *pattern)
   return n;
 }
 
-/* An older pattern had to be as long as --num-layers said; a newer one says it alone, which is warned of. A log lists both,
- * as they were made alike. */
+/* An older pattern had to be as long as --num-layers said; a newer one says it alone, which is warned of. A log lists
+ * both, as they were made alike. */
 static void check_length(Reading *r, int letters)
 {
   const char *text = reading_text(r, "hybrid_layer_pattern"), *older = reading_text(r, "hybrid_override_pattern");

@@ -63,9 +63,9 @@ const Cluster *result_site(const Result *result, int row);
 char *result_devices_text(const Result *result, gboolean numbers);
 const char *result_peak_text(const Result *result);
 
-/* Of whom Metrics.data_comm_s is: "data parallel", and where no weights stand on several ranks of a stage what else ends
- * a step: the "embedding group", "model copies" (DualPipe's) or the "gradient norm". As an adjective, newly allocated:
- * "data-parallel". */
+/* Of whom Metrics.data_comm_s is: "data parallel", and where no weights stand on several ranks of a stage what else
+ * ends a step: the "embedding group", "model copies" (DualPipe's) or the "gradient norm". As an adjective, newly
+ * allocated: "data-parallel". */
 const char *result_data_text(const Result *result);
 char *result_data_adjective(const Result *result);
 
