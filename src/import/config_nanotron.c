@@ -11,9 +11,8 @@ static gboolean recognises(const Settings *s)
 static void put_experts(ConfigReading *r, JsonWriter *w)
 {
   int experts = config_int(r, MODEL "moe_config.num_experts", 0), width = config_int(r, MODEL "intermediate_size", 0);
-  int topk = config_int(r, MODEL "moe_config.top_k", 1), each = config_int(r,
-                                                                           MODEL "moe_config.moe_intermediate_size",
-                                                                               width);
+  int topk = config_int(r, MODEL "moe_config.top_k", 1);
+  int each = config_int(r, MODEL "moe_config.moe_intermediate_size", width);
   int shared = config_int(r, MODEL "moe_config.shared_expert_intermediate_size", each);
   gboolean beside = settings_true(r->from, MODEL "moe_config.enable_shared_expert", FALSE);
 
@@ -29,8 +28,8 @@ static void put_experts(ConfigReading *r, JsonWriter *w)
 static gboolean read_model(ConfigReading *r)
 {
   const Settings *s = r->from;
-  gboolean llama = settings_true(s, MODEL "is_llama_config", FALSE), qwen = settings_true(s, MODEL "is_qwen2_config",
-                                                                                          FALSE);
+  gboolean llama = settings_true(s, MODEL "is_llama_config", FALSE);
+  gboolean qwen = settings_true(s, MODEL "is_qwen2_config", FALSE);
   g_autoptr(GString) text = g_string_new(NULL);
   g_autofree char *base = g_path_get_basename(r->to.file);
   const char *theta = settings_text(s, MODEL "rope_theta"), *epsilon = settings_text(s, MODEL "rms_norm_eps");
@@ -44,9 +43,9 @@ static gboolean read_model(ConfigReading *r)
   json_put_string(&w, "name", base);
   json_put_int(&w, "layers", config_int(r, MODEL "num_hidden_layers", 0));
   json_put_int(&w, "hidden", config_int(r, MODEL "hidden_size", 0));
-  json_put_int(&w, "heads", config_int(r, MODEL "num_attention_heads", 0));
-  json_put_int(&w, "kv_heads", config_int(r, MODEL "num_key_value_heads", config_int(r, MODEL "num_attention_heads",
-                                                                                     0)));
+  int heads = config_int(r, MODEL "num_attention_heads", 0);
+  json_put_int(&w, "heads", heads);
+  json_put_int(&w, "kv_heads", config_int(r, MODEL "num_key_value_heads", heads));
   json_put_int(&w, "ffn_hidden", config_int(r, MODEL "intermediate_size", 0));
   json_put_int(&w, "vocab", config_int(r, MODEL "vocab_size", 0));
   json_put_int(&w, "seq", config_int(r, "tokens.sequence_length", config_int(r, MODEL "max_position_embeddings", 0)));
@@ -107,8 +106,8 @@ static gboolean read_plan(ConfigReading *r)
   json_put_bool(&w, "sequence_parallel", rows);
   json_put_string(&w, "pipeline_schedule", afab ? "gpipe" : "1f1b");
   json_put_int(&w, "zero_stage", config_int(r, "optimizer.zero_stage", 0));
-  json_put_string(&w, "recompute_granularity", settings_true(s, "parallelism.recompute_layer", FALSE) ?
-                  "full" : "none");
+  json_put_string(&w, "recompute_granularity",
+                  settings_true(s, "parallelism.recompute_layer", FALSE) ? "full" : "none");
   json_put_string(&w, "precision", precision_of(s));
   if (g_str_equal(settings_text(s, "optimizer.optimizer_factory.name"), "sgd"))
     json_put_string(&w, "optimizer", "sgd");

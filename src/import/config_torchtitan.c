@@ -204,10 +204,7 @@ static int put_stages(ConfigReading *r, JsonWriter *w)
   for (const char *c = strchr(list + 1, '['); c; c = strchr(c, '['), stages++) {
     gsize length = strcspn(++c, "]");
     g_autofree char *names = g_strndup(c, length);
-    int layers = 0;
-    for (const char *at = strstr(names, "layers."); at; at = strstr(at + 1, "layers."))
-      layers++;
-    json_put_int(w, NULL, layers);
+    json_put_int(w, NULL, count_of(names, "layers."));
   }
   json_close_line(w, ']');
   return stages;
