@@ -209,10 +209,7 @@ char *improvement_text(const Improvement *m)
 
 static void write_lines(JsonWriter *w, const char *key, const GPtrArray *lines)
 {
-  json_open(w, key, '[');
-  for (guint i = 0; i < lines->len; i++)
-    json_put_string(w, NULL, lines->pdata[i]);
-  json_close(w, ']');
+  json_put_strings(w, key, (const char *const *)lines->pdata, lines->len);
 }
 
 static void write_launch(const Launch *l, JsonWriter *w)

@@ -159,6 +159,7 @@ void json_put_int(JsonWriter *w, const char *key, gint64 value);
 void json_put_thousandths(JsonWriter *w, const char *key, gint64 value);
 void json_put_bool(JsonWriter *w, const char *key, gboolean value);
 void json_put_string(JsonWriter *w, const char *key, const char *value);
+void json_put_strings(JsonWriter *w, const char *key, const char *const *texts, gsize n); /* a list, a line each */
 
 /* A list of names, those of a set of which bit i is entry i, on a line; nothing where it is empty. */
 void json_put_set(JsonWriter *w, const char *key, const char *const *names, guint set);

@@ -114,6 +114,14 @@ void json_put_string(JsonWriter *w, const char *key, const char *value)
     g_string_append(w->text, "null");
 }
 
+void json_put_strings(JsonWriter *w, const char *key, const char *const *texts, gsize n)
+{
+  json_open(w, key, '[');
+  for (gsize i = 0; i < n; i++)
+    json_put_string(w, NULL, texts[i]);
+  json_close(w, ']');
+}
+
 void json_put_set(JsonWriter *w, const char *key, const char *const *names, guint set)
 {
   if (!set)

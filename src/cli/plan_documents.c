@@ -65,12 +65,8 @@ static void begin(JsonWriter *w, GString *text, const char *schema, const Planni
 /* Ends it: notes where there are any. */
 static char *end(JsonWriter *w, GString *text, const Planning *p)
 {
-  if (p->notes->len > 0) {
-    json_open(w, "notes", '[');
-    for (guint i = 0; i < p->notes->len; i++)
-      json_put_string(w, NULL, g_ptr_array_index(p->notes, i));
-    json_close(w, ']');
-  }
+  if (p->notes->len > 0)
+    json_put_strings(w, "notes", (const char *const *)p->notes->pdata, p->notes->len);
   json_close(w, '}');
   return g_string_free(g_string_append_c(text, '\n'), FALSE);
 }

@@ -222,9 +222,6 @@ void report_explain_write(const Result *result, const Trace *trace, JsonWriter *
   g_autofree char *text = report_explain(result, trace);
   g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
 
-  json_open(w, "why", '[');
-  for (int i = 0; lines[i]; i++)
-    json_put_string(w, NULL, lines[i]);
-  json_close(w, ']');
+  json_put_strings(w, "why", (const char *const *)lines, g_strv_length(lines));
   report_collectives_write(result, trace, w);
 }

@@ -193,10 +193,7 @@ static void put_lists(Timeline *t)
     put_bar(t, g_ptr_array_index(t->bar_list, i));
   json_close(w, ']');
   put_sets(t);
-  json_open(w, "lane_names", '[');
-  for (int lane = 0; lane < LANE_COUNT; lane++)
-    json_put_string(w, NULL, lane_names[lane]);
-  json_close(w, ']');
+  json_put_strings(w, "lane_names", lane_names, LANE_COUNT);
 }
 
 static void put_timeline(Timeline *t, const int *rows, int n)

@@ -176,7 +176,7 @@ static int noted_shards(const Case *c, const char *note)
  * sharding a node. */
 static gboolean read_shard_group(Case *c, const Csv *csv, int row, gboolean hybrid, GError **error)
 {
-  const char *cell = csv_column(csv, "shard_group") < 0 ? "" : csv_cell(csv, row, "shard_group");
+  const char *cell = cells_optional(csv, row, "shard_group");
   int group = 0, node = MAX(1, c->cluster->devices_per_node / c->plan.tp);
   int noted = noted_shards(c, csv_cell(csv, row, "note"));
 

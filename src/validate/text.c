@@ -16,12 +16,8 @@ static void write_defaulted(JsonWriter *w, const CaseResult *r)
 {
   g_auto(GStrv) columns = g_strsplit(r->defaulted, " ", -1);
 
-  if (!*r->defaulted)
-    return;
-  json_open(w, "defaulted", '[');
-  for (int i = 0; columns[i]; i++)
-    json_put_string(w, NULL, columns[i]);
-  json_close(w, ']');
+  if (*r->defaulted)
+    json_put_strings(w, "defaulted", (const char *const *)columns, g_strv_length(columns));
 }
 
 static void write_estimate(JsonWriter *w, const Estimate *e)
