@@ -136,9 +136,8 @@ static gboolean more_sequence(Case *c)
 
 static gboolean more_zero(Case *c)
 {
-  const Framework *f = c->framework;
-  int most = c->plan.pp > 1 ? f->zero_max_pipeline : f->zero_max;
-  gboolean can = case_has_default(c, "zero") && c->plan.zero == 0 && plan_replicas(&c->plan) > 1 && most > 0;
+  gboolean can = case_has_default(c, "zero") && c->plan.zero == 0 && plan_replicas(&c->plan) > 1 &&
+                 framework_zero_max(c->framework, c->plan.pp) > 0;
 
   if (can)
     c->plan.zero = 1;
