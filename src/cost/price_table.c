@@ -22,25 +22,20 @@ static PriceTable *table_new(const Cluster *cluster, int n, GPtrArray *ops)
 
   table->ops = ops ? g_ptr_array_ref(ops) : NULL;
   table->n = n;
-  table->n_types = MAX(cluster->n_types, 1);
+  table->n_types = cluster_types(cluster);
   table->layers = g_new(LayerPrice, table->n_types * n);
   return table;
-}
-
-static const Cluster *cluster_of(const Cluster *cluster, int type)
-{
-  return cluster->n_types ? cluster->types[type] : cluster;
 }
 
 static void price_work_init(PriceWork *w, const Model *model, const PassLayout *passes, const Cluster *cluster,
                             GPtrArray *ops)
 {
-  int n = model->n_specs * MAX(cluster->n_types, 1), sets = wide_any(&passes->wide) ? 2 : 1;
+  int n = model->n_specs * cluster_types(cluster), sets = wide_any(&passes->wide) ? 2 : 1;
   PassLayout own = *passes;
 
   *w = (PriceWork) { model, cluster, n, sets, g_new(LayerWork, sets * n), g_new(LayerTimes, sets * n), ops };
   for (int i = 0; i < sets * n; i++) {
-    const Cluster *on = cluster_of(cluster, i % n / model->n_specs);
+    const Cluster *on = cluster_type(cluster, i % n / model->n_specs);
     if (i == n)
       pass_layout_widen(&own);
     layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], &own, on);
@@ -162,7 +157,7 @@ static void price_of_work(gpointer data, const PassLayout *passes, int entry, La
   if (ops)
     g_ptr_array_add(w->ops, ops);
   layer_work_recompute(&w->works[at], w->model, &w->model->specs[entry % n], passes);
-  layer_price_at(price, ops, &w->works[at], &w->times[at], passes, cluster_of(w->cluster, entry / n));
+  layer_price_at(price, ops, &w->works[at], &w->times[at], passes, cluster_type(w->cluster, entry / n));
 }
 
 static void price_specs(LayerPrice *layers, const Model *model, const PassLayout *passes, const Cluster *site,
@@ -200,7 +195,7 @@ static PriceTable *runs_new(const Model *model, const Layout *l, const Cluster *
 
   table->by_layer = TRUE;
   for (int type = 0; type < table->n_types; type++)
-    price_runs(table->layers + type * table->n, model, l, cluster_of(cluster, type), ops);
+    price_runs(table->layers + type * table->n, model, l, cluster_type(cluster, type), ops);
   return table;
 }
 

@@ -132,6 +132,17 @@ struct Cluster {
   char digest[JSON_DIGEST_CHARS]; /* of all files that it was read from; that of a mixed cluster covers its types' */
 };
 
+/* Types of nodes, one where all are alike, and the cluster of the i-th. */
+static inline int cluster_types(const Cluster *cluster)
+{
+  return MAX(cluster->n_types, 1);
+}
+
+static inline const Cluster *cluster_type(const Cluster *cluster, int i)
+{
+  return cluster->n_types > 0 ? cluster->types[i] : cluster;
+}
+
 /* Reads hardware/links/NAME.json (a bare name or a path). Its name is
  * the caller's to free. */
 gboolean link_load(const char *name, Link *out, GError **error);

@@ -78,10 +78,10 @@ gboolean check_optimizer(const Subject *s, GError **error)
 
 static gboolean scales_blocks(const Cluster *c)
 {
-  for (int i = 0; i < c->n_types; i++)
-    if (!device_scales_blocks(&c->types[i]->device))
+  for (int i = 0; i < cluster_types(c); i++)
+    if (!device_scales_blocks(&cluster_type(c, i)->device))
       return FALSE;
-  return c->n_types > 0 || device_scales_blocks(&c->device);
+  return TRUE;
 }
 
 static gboolean no_narrow_gather(const Plan *p, GError **error)
@@ -192,8 +192,8 @@ static char *formats_text(const Device *device)
 
 static char *format_expected(const Plan *plan, const Cluster *cluster)
 {
-  for (int i = 0; i < MAX(cluster->n_types, 1); i++) {
-    const Device *device = cluster->n_types ? &cluster->types[i]->device : &cluster->device;
+  for (int i = 0; i < cluster_types(cluster); i++) {
+    const Device *device = &cluster_type(cluster, i)->device;
     if (device->peak_flops_per_s[plan_format(plan)] > 0)
       continue;
     g_autofree char *has = formats_text(device);

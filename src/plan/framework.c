@@ -505,7 +505,7 @@ Framework *framework_load(const char *name, GError **error)
 
 gboolean framework_attention_on(const Framework *f, AttentionKernel asked, const Cluster *c, AttentionKernel *out)
 {
-  *out = framework_attention(f, asked, c->n_types ? &c->types[0]->device : &c->device);
+  *out = framework_attention(f, asked, &cluster_type(c, 0)->device);
   for (int i = 1; i < c->n_types; i++)
     if (framework_attention(f, asked, &c->types[i]->device) != *out)
       return FALSE;

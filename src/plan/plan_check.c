@@ -164,10 +164,10 @@ static gboolean check_node(const Subject *s, GError **error)
 {
   const Cluster *c = s->cluster;
 
-  for (int i = 0; i < c->n_types; i++)
-    if (!tiles_node(s->plan->tp, c->types[i], error))
+  for (int i = 0; i < cluster_types(c); i++)
+    if (!tiles_node(s->plan->tp, cluster_type(c, i), error))
       return FALSE;
-  return c->n_types > 0 || tiles_node(s->plan->tp, c, error);
+  return TRUE;
 }
 
 /* Megatron Core asserts the same of experts: both grids have as many copies where the pipeline is not last. */
@@ -427,8 +427,8 @@ static gboolean check_context_kernel(const Subject *s, GError **error)
 
   if (p->attention == ATTENTION_UNFUSED)
     return broken(error, "attention: \"unfused\": expected a fused kernel under context_parallel_size %d", p->cp);
-  for (int i = 0; i < MAX(s->cluster->n_types, 1); i++) {
-    const Device *device = s->cluster->n_types ? &s->cluster->types[i]->device : &s->cluster->device;
+  for (int i = 0; i < cluster_types(s->cluster); i++) {
+    const Device *device = &cluster_type(s->cluster, i)->device;
     if (framework_attention(p->framework, p->attention, device) == ATTENTION_UNFUSED)
       return broken(error, "context_parallel_size: %d: expected 1, %s has no fused attention on %s", p->cp,
                     p->framework->name, device->name);

@@ -113,7 +113,7 @@ static void room_init(Room *r, const Model *model, const Cluster *cluster, const
   *r = (Room) { model, l, prices, shape->chunks, g_new0(Held, prices->n_types * (model->n_layers + 1)),
                 stage_types(l, cluster), g_new0(double, stages), g_new(double, stages) };
   for (int type = 0; type < prices->n_types; type++)
-    add_held(r, &(cluster->n_types > 0 ? cluster->types[type] : cluster)->device, type);
+    add_held(r, &cluster_type(cluster, type)->device, type);
   for (int stage = 0; stage < stages; stage++) {
     int rank = pipeline_rank(&l->pipeline, stage, 0);
     r->micro[stage] = (double)schedule_peak(l->pipeline.schedule, shape, rank) / shape->chunks;

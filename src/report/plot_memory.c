@@ -129,12 +129,12 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
 /* Lines of the capacities, of which a mixed cluster has one for each type of devices. */
 static void set_capacities(const Result *r, const MemoryPlot *m, Picture *p)
 {
-  int n = MAX(r->cluster->n_types, 1);
+  int n = cluster_types(r->cluster);
   g_auto(GStrv) texts = g_new0(char *, n + 1), names = g_new0(char *, n + 1);
   double bytes[NODE_TYPES_MAX];
 
   for (int i = 0; i < n; i++) {
-    const Cluster *type = r->cluster->n_types ? r->cluster->types[i] : r->cluster;
+    const Cluster *type = cluster_type(r->cluster, i);
     double whole = cluster_whole_bytes(type, r->cluster->n_types ? type->device.memory_bytes : r->metrics.capacity_bytes);
     texts[i] = format_bytes(whole);
     names[i] = g_strdup(r->cluster->n_types ? type->name : "capacity");

@@ -36,8 +36,8 @@ char *result_devices_text(const Result *r, gboolean numbers)
   const Cluster *c = r->cluster;
   GString *text = g_string_new(NULL);
 
-  for (int i = 0; i < MAX(c->n_types, 1); i++) {
-    const Cluster *type = c->n_types ? c->types[i] : c;
+  for (int i = 0; i < cluster_types(c); i++) {
+    const Cluster *type = cluster_type(c, i);
     g_string_append(text, i == 0 ? "" : i == c->n_types - 1 ? " and " : ", ");
     if (numbers)
       g_string_append_printf(text, "%d × ", c->n_types ? type->devices : r->layout.mesh.ranks);

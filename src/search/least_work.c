@@ -114,7 +114,7 @@ static void add_entry(LeastWork *work, const LayerUses *uses, const LeastLayer *
 
 LeastWork least_work(const LeastLayers *layers, const Cluster *cluster)
 {
-  int types = MAX(cluster->n_types, 1);
+  int types = cluster_types(cluster);
   LeastWork work = { .block_s = cluster->n_types ? 0 : INFINITY, .working_bytes = INFINITY };
   double weights[NODE_TYPES_MAX] = { 1 };
 

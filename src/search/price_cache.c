@@ -173,7 +173,7 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->model = model;
   cache->cluster = cluster;
   cache->times = op_times_new();
-  cache->n_works = MAX(cluster->n_types, 1) * model->n_specs * WORKS;
+  cache->n_works = cluster_types(cluster) * model->n_specs * WORKS;
   cache->works = g_new0(KnownWork, cache->n_works);
   cache->uses = layer_uses(model, FALSE);
   cache->room = g_new(LeastLayer, 2 * cache->n_works / WORKS);
@@ -280,7 +280,7 @@ static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at,
 static void new_layer(PriceCache *cache, const PassLayout *passes, int at, LayerPrice *price)
 {
   const LayerSpec *spec = &cache->model->specs[at % cache->model->n_specs];
-  const Cluster *site = cache->cluster->n_types ? cache->cluster->types[at / cache->model->n_specs] : cache->cluster;
+  const Cluster *site = cluster_type(cache->cluster, at / cache->model->n_specs);
   KnownWork *known = find_work(cache, passes, at, spec, site);
 
   layer_work_recompute(&known->work, cache->model, spec, passes);
@@ -354,7 +354,7 @@ static LeastWork new_least(PriceCache *cache, const PassLayout *passes, gboolean
   PassLayout wide = *passes;
 
   pass_layout_widen(&wide);
-  for (int i = 0; i < n * sets * MAX(cache->cluster->n_types, 1); i++) {
+  for (int i = 0; i < n * sets * cluster_types(cache->cluster); i++) {
     const PassLayout *own = i / n % sets ? &wide : passes;
     cache->room[i] = least_layer(find_layer(cache, own, i / (n * sets) * n + i % n), unhosted);
   }
