@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* room for the largest message and copy */
-/* Of what operators leave to others: beyond a core's own cache, but within the shared one; beyond a device's. */
-#define WALKED_BYTES(large) ((gsize)1 << ((large) ? 30 : 23))
+#define LIKE 32 /* weights, or saved activations, of the kind in a model: so many come before the same one again */
 #define VOCAB 512
 #define REFERENCE_SIDE(large) ((large) ? 2048 : 192)
 
@@ -30,8 +29,8 @@ static gsize wide_bytes(const Bench *h)
 
 void *bench_take(Bench *h, int pool, gsize bytes)
 {
-  gboolean activations = pool != WEIGHTS && pool != GRADIENTS && pool != ZEROS;
-  gsize rounded = (bytes + 63) / 64 * 64, walked = activations ? h->walked_bytes : h->pool_bytes;
+  gsize rounded = (bytes + 63) / 64 * 64;
+  gsize walked = pool == ZEROS || h->b->units > 1 ? h->pool_bytes : MIN(LIKE * rounded, h->pool_bytes);
 
   g_assert(rounded <= h->pool_bytes);
   if (h->next[pool] + rounded > walked)
@@ -90,8 +89,7 @@ static void fill_pool(Bench *h, int pool)
 gboolean bench_init(Bench *h, Backend *b)
 {
   *h = (Bench) { .b = b, .s = b->stream_new(b, TRUE), .beside = b->stream_new(b, FALSE), .joined = b->event_new(b),
-                 .pool_bytes = POOL_BYTES(b->units > 1), .walked_bytes = WALKED_BYTES(b->units > 1),
-                 .host_bytes = POINTS_COPY_BYTES(b->units > 1) };
+                 .pool_bytes = POOL_BYTES(b->units > 1), .host_bytes = POINTS_COPY_BYTES(b->units > 1) };
   h->host = b->host_alloc(b, h->host_bytes);
   for (int i = 0; i < BENCH_POOLS; i++) {
     h->pool[i] = b->alloc(b, h->s, h->pool_bytes);
@@ -262,7 +260,7 @@ static void run_optimizer(Bench *h, const MachinePoint *p)
   double *norm = bench_take(h, 4, sizeof(double));
 
   h->b->zero(h->b, h->s, norm, sizeof *norm);
-  h->b->sum_squares(h->b, h->s, n, gradient, norm);
+  h->b->sum_squares(h->b, h->s, n, take_wide(h, ZEROS, n), norm); /* behind all gradients, before all updates */
   h->b->adam(h->b, h->s, &(ExecAdam) { .n = n, .weight = take_elements(h, ZEROS, n), .gradient = gradient,
                                        .m = take_wide(h, ZEROS, n), .v = take_wide(h, ZEROS, n), .rate = 1e-6, .beta1 = 0.9,
                                        .beta2 = 0.95, .epsilon = 1e-8, .step = 10, .loss_scale = 1, .norm_sq = norm,
@@ -303,8 +301,8 @@ static void run_matmul(Bench *h, const MachinePoint *p)
 
   h->b->gemm(h->b, h->s, &(ExecGemm) {
     .transpose_a = ta, .transpose_b = tb, .wide_c = ta, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .alpha = 1e-3,
-    .beta = ta, .a = written(h, 0, m * k), .b = take_elements(h, ta ? 2 : WEIGHTS, n * k),
-    .c = ta ? take_wide(h, GRADIENTS, m * n) : take_elements(h, 2, m * n), .lda = ta ? p->m : p->k,
+    .beta = ta, .a = written(h, 0, m * k), .b = take_elements(h, ta ? 2 : 1, n * k),
+    .c = ta ? take_wide(h, 3, m * n) : take_elements(h, 2, m * n), .lda = ta ? p->m : p->k,
     .ldb = tb ? p->k : p->n, .ldc = p->n });
 }
 

@@ -5,7 +5,7 @@
 #include "calibrate/points.h"
 #include "exec/backend.h"
 
-enum { WEIGHTS = 1, GRADIENTS = 3, ZEROS = 5, BENCH_POOLS }; /* sums of zeros stay in range however often they are taken */
+enum { ZEROS = 5, BENCH_POOLS }; /* sums of zeros stay in range however often they are taken */
 
 typedef struct {
   Backend *b;
@@ -13,7 +13,7 @@ typedef struct {
   BackendStream *beside;   /* for communication beside s */
   BackendEvent *joined;
   char *pool[BENCH_POOLS]; /* walked through by the calls */
-  gsize pool_bytes, walked_bytes, host_bytes;
+  gsize pool_bytes, host_bytes;
   gsize next[BENCH_POOLS];
   void *host;              /* for copies */
   const char *failure;     /* of the disk; NULL */
