@@ -80,6 +80,38 @@ static void begin_gather(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
         "all-gather");
 }
 
+/* Counts and places as MPI wants them, to each rank and then from each, and room behind them: they stay
+ * to the end. */
+static int *take_counts(CpuBackend *b, CpuMessage *m, gsize room)
+{
+  m->scratch = malloc(4 * m->comm->size * sizeof(int) + room);
+  if (!m->scratch)
+    cpu_fail(b, "out of memory: %zu bytes for an exchange of parts", room);
+  return m->scratch;
+}
+
+/* Parts lie one behind the other; of `own`, which stays where it is, a rank sends nothing. */
+static void exchange_parts(CpuBackend *b, CpuMessage *m, int *counts, int own, void *to)
+{
+  int size = m->comm->size, *places = counts + 2 * size;
+  MPI_Datatype type = type_of(m->type);
+
+  for (int i = 0; i < 2 * size; i++)
+    places[i] = i % size == 0 ? 0 : places[i - 1] + counts[i - 1] + (i == m->comm->rank + 1 ? own : 0);
+  check(b, MPI_Ialltoallv(m->x, counts, places, type, to, counts + size, places + size, type, comm_of(m),
+                          request_of(m)), "all-to-all");
+}
+
+static void begin_all_to_all(CpuBackend *b, CpuMessage *m)
+{
+  int *counts = take_counts(b, m, 0);
+
+  for (int i = 0; counts && i < 2 * m->comm->size; i++)
+    counts[i] = m->counts[i];
+  if (counts)
+    exchange_parts(b, m, counts, 0, m->y);
+}
+
 /* Elements of the vector that a rank adds up; those before them stand with the ranks before it. */
 static int part_of(const CpuMessage *m, int rank)
 {
@@ -90,30 +122,23 @@ static int part_of(const CpuMessage *m, int rank)
 
 /* Each rank sends each other one its part and adds up its own, all at once: MPI's reductions that do not block take a
  * tree to one rank and back (Open MPI 4.1, libnbc), during which the others wait. */
-static void begin_sum(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
+static void begin_sum(CpuBackend *b, CpuMessage *m)
 {
   int size = m->comm->size, rank = m->comm->rank, mine = part_of(m, rank);
-  int *counts = malloc(4 * size * sizeof *counts + (gsize)(size - 1) * mine * exec_type_bytes(m->type));
+  int *counts = take_counts(b, m, (gsize)(size - 1) * mine * exec_type_bytes(m->type));
 
-  m->scratch = counts;
-  if (!counts) {
-    cpu_fail(b, "out of memory: %d elements of each of %d ranks for a sum", mine, size);
-    return;
-  }
-  int *places = counts + size, *from = places + size, *at = from + size, *parts = at + size;
-  for (int i = 0; i < size; i++) {
+  for (int i = 0; counts && i < size; i++) {
     counts[i] = i == rank ? 0 : part_of(m, i);
-    places[i] = i ? places[i - 1] + part_of(m, i - 1) : 0;
-    from[i] = i == rank ? 0 : mine;
-    at[i] = (i - (i > rank)) * mine;
+    counts[size + i] = i == rank ? 0 : mine;
   }
-  check(b, MPI_Ialltoallv(m->x, counts, places, type, parts, from, at, type, comm_of(m), request_of(m)), "sum");
+  if (counts)
+    exchange_parts(b, m, counts, mine, counts + 4 * size);
 }
 
 /* An all-reduce goes on as a gather of all parts. */
 static gboolean end_sum(CpuBackend *b, CpuMessage *m)
 {
-  int size = m->comm->size, rank = m->comm->rank, *counts = m->scratch, *places = counts + size;
+  int size = m->comm->size, rank = m->comm->rank, *counts = m->scratch, *places = counts + 2 * size;
   MPI_Datatype type = type_of(m->type);
   gsize each = exec_type_bytes(m->type), bytes = part_of(m, rank) * each;
   const char *parts = (char *)(counts + 4 * size), *own = (const char *)m->x + places[rank] * each;
@@ -138,29 +163,10 @@ static void begin_reduce(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
   gboolean is_short = m->comm->size > 2 && m->n * exec_type_bytes(m->type) < SHORT_BYTES;
 
   if (m->reduce == EXEC_SUM && !is_short)
-    begin_sum(b, m, type);
+    begin_sum(b, m);
   else
     check(b, MPI_Iallreduce(MPI_IN_PLACE, m->y, m->n, type, m->reduce == EXEC_MAX ? MPI_MAX : MPI_SUM, comm_of(m),
                             request_of(m)), "all-reduce");
-}
-
-/* Counts and places as MPI wants them; they stay until the end. */
-static void begin_all_to_all(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
-{
-  int size = m->comm->size, *counts = malloc(4 * size * sizeof *counts);
-
-  m->scratch = counts;
-  if (!counts) {
-    cpu_fail(b, "out of memory: counts of an all-to-all");
-    return;
-  }
-  int *places = counts + 2 * size;
-  for (int i = 0; i < 2 * size; i++) {
-    counts[i] = m->counts[i];
-    places[i] = i % size == 0 ? 0 : places[i - 1] + counts[i - 1];
-  }
-  check(b, MPI_Ialltoallv(m->x, counts, places, type, m->y, counts + size, places + size, type, comm_of(m),
-                          request_of(m)), "all-to-all");
 }
 
 static void begin(CpuBackend *b, CpuMessage *m)
@@ -181,10 +187,10 @@ static void begin(CpuBackend *b, CpuMessage *m)
     begin_gather(b, m, type);
     break;
   case COMM_REDUCE_SCATTER:
-    begin_sum(b, m, type);
+    begin_sum(b, m);
     break;
   case COMM_ALL_TO_ALL:
-    begin_all_to_all(b, m, type);
+    begin_all_to_all(b, m);
     break;
   case COMM_SEND:
     check(b, MPI_Isend(m->x, m->n, type, m->peer, 0, comm_of(m), request), "send");
