@@ -31,6 +31,21 @@ static Product product_of(const MachinePoint *p)
                                                                                     : PRODUCT_WEIGHT_GRADIENT;
 }
 
+/* A byte that is added takes three times as long beyond what the cache holds of a vector. */
+#define FAR 3
+#define CACHE_BYTES 1048576.0
+
+static double collective_s(const char *name, double bytes, int ranks)
+{
+  Collective collective = names_find(collective_names, name);
+  double far = (FAR - 1) * MAX(0, 1 - CACHE_BYTES / bytes);
+  double added = collective == COLLECTIVE_REDUCE_SCATTER ? 1 + far
+                 : collective == COLLECTIVE_ALL_REDUCE   ? 1 + far / 2
+                                                         : 1;
+
+  return 20e-6 + bytes * collective_bus_factor(collective, ranks) * added / 2e9;
+}
+
 /* Seconds of a point on the made-up machine; with both ranks products take twice as long, the rest half again. */
 static double made_up_s(const MachinePoint *p)
 {
@@ -44,9 +59,9 @@ static double made_up_s(const MachinePoint *p)
   case POINT_MEMORY:
     return LAUNCH + p->bytes / (0.25 * COPY) * (p->busy > 1 ? 1.5 : 1);
   case POINT_COLLECTIVE:
-    return 20e-6 + p->bytes * collective_bus_factor(names_find(collective_names, p->name), p->ranks) / 2e9;
+    return collective_s(p->name, p->bytes, p->ranks);
   case POINT_BESIDE: /* a quarter of the collective is hidden, unless it comes first */
-    return p->head_dim * flops / PEAK * 2 + (p->backward ? 1 : 0.75) * (20e-6 + p->bytes / 2e9); /* of two ranks */
+    return p->head_dim * flops / PEAK * 2 + (p->backward ? 1 : 0.75) * collective_s(p->name, p->bytes, p->ranks);
   case POINT_TURN: /* each but the first product loses SWITCH */
     return TURN_PAIRS * (flops / PEAK + LAUNCH + p->bytes / (0.25 * COPY)) +
            (p->backward ? 0 : TURN_PAIRS - 1) * SWITCH * MIN(1, (LAUNCH + p->bytes / (0.25 * COPY)) / SWITCH_AFTER);
@@ -156,6 +171,11 @@ START_TEST(made_up_machine_is_found)
   ck_assert_double_eq_tol(named_memory_s(&c->device, "attention norm", FALSE, 2e6, 1, 0), LAUNCH + 1e-3, 2e-6);
   ck_assert_double_eq_tol(slowest_device(&c->device, 2), 1.1, 1e-4);
   ck_assert_double_eq_tol(c->tiers[0].link.compute_slowdown, 4, 1e-2);
+  ck_assert_double_eq_tol(c->tiers[0].link.far_reduce_slowdown / c->tiers[0].link.reduce_slowdown, FAR, 0.2 * FAR);
+  const GroupShape pair = { .size = 2, .per_domain = { 2 } };
+  for (double bytes = CACHE_BYTES / 4; bytes <= 64 * CACHE_BYTES; bytes *= 4)
+    ck_assert_double_eq_tol(collective_cost(c, COLLECTIVE_REDUCE_SCATTER, bytes, &pair).seconds /
+                            collective_s("reduce-scatter", bytes, 2), 1, 0.05);
   ck_assert_double_eq_tol(c->device.switch_s, SWITCH, 5e-6);
   ck_assert_double_eq_tol(c->device.switch_after_s, SWITCH_AFTER, 40e-6);
   ck_assert_str_eq(c->framework, "tdp-run");

@@ -158,7 +158,8 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
 static void put_link(const MachineFit *fit, JsonWriter *w, const char *name, const Link *l, const FitErrors *errors)
 {
   static const char *const keys[] = { "base_us", "hop_us", "efficiency", "sqrt_us_per_sqrt_byte", "reduce_slowdown",
-                                      "compute_slowdown", "p2p_base_us", "p2p_efficiency" };
+                                      "far_reduce_slowdown", "reduce_cache_mib", "compute_slowdown", "p2p_base_us",
+                                      "p2p_efficiency" };
 
   json_open(w, "link", '{');
   json_put_string(w, "name", name);

@@ -11,10 +11,11 @@ double ring_bytes_per_s(const Cluster *cluster, const GroupShape *group)
   return rate;
 }
 
-/* Of a byte, for the rounds that add. */
-static double adding(const Link *link, Collective collective)
+/* Of a byte on average, for the rounds that add. */
+static double adding(const Link *link, Collective collective, double bytes)
 {
-  double slowdown = fmax(link->reduce_slowdown, 1);
+  double far = link->far_reduce_slowdown > 0 && bytes > 0 ? fmax(0, 1 - link->reduce_cache_bytes / bytes) : 0;
+  double slowdown = fmax((1 - far) * link->reduce_slowdown + far * link->far_reduce_slowdown, 1);
 
   return collective == COLLECTIVE_REDUCE_SCATTER ? slowdown
          : collective == COLLECTIVE_ALL_REDUCE   ? (1 + slowdown) / 2
@@ -33,7 +34,7 @@ double ring_s(const Cluster *cluster, Collective collective, double bytes, const
       continue;
     const Link *link = &cluster->tiers[t].link;
     hops_s += rounds * ring_steps(group, t) * link->hop_s;
-    rate = fmin(rate, communicator_ring_rate(cluster, group, t) / adding(link, collective));
+    rate = fmin(rate, communicator_ring_rate(cluster, group, t) / adding(link, collective, bytes));
   }
   double bus_bytes = bytes * collective_bus_factor(collective, group->size);
   double own_bytes = collective == COLLECTIVE_BROADCAST ? 0 : bytes / group->size;

@@ -127,7 +127,7 @@ enum {
   FIT_LINK_TREE = 1 << 3,      /* tree_hop */
   FIT_LINK_P2P = 1 << 4,       /* p2p base and efficiency */
   FIT_LINK_IN_SWITCH = 1 << 5, /* the three of in_switch */
-  FIT_LINK_REDUCE = 1 << 6,    /* reduce_slowdown */
+  FIT_LINK_REDUCE = 1 << 6,    /* reduce_slowdown, far_reduce_slowdown and from where that is */
   FIT_LINK_SPREAD = 1 << 7,    /* p2p_efficiency, p2p_spread */
   FIT_LINK_SHORT = 1 << 8,     /* p2p base and efficiency, the two of short messages */
   FIT_LINK_FILL = 1 << 9,      /* p2p base, efficiency and sqrt */

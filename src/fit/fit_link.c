@@ -32,6 +32,8 @@ static const LinkParameter parameters[] = {
   {"p2p_efficiency", FIT_LINK_FILL, 1, 0.87, 0.02, 1, -0.05},
   {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_FILL, 1e-6, 0.005, 0, 1, 0.003},
   {"reduce_slowdown", FIT_LINK_REDUCE, 1, 1.5, 1, 20, 0.5},
+  {"far_reduce_slowdown", FIT_LINK_REDUCE, 1, 3, 1, 100, 1},
+  {"reduce_cache_mib", FIT_LINK_REDUCE, 1048576, 0.5, 0.01, 16, 0.3},
   {"in_switch_base_us", FIT_LINK_IN_SWITCH, 1e-6, 20, 0, 30, 5},
   {"in_switch_efficiency", FIT_LINK_IN_SWITCH, 1, 1.1, 0.02, 2, -0.05},
   {"in_switch_sqrt_us_per_sqrt_byte", FIT_LINK_IN_SWITCH, 1e-6, 0.005, 0, 1, 0.003},

@@ -45,6 +45,9 @@ typedef struct {
   double sqrt_s_per_byte;    /* pipeline fill, seconds per square root of a byte */
   double reduce_slowdown;    /* of a byte of a ring that adds, where the ranks' processors do; >= 1. An
                                 all-reduce adds on one of its two rounds */
+  double far_reduce_slowdown; /* the same of the bytes of a vector beyond reduce_cache_bytes, which come from memory;
+                                 0 = as others */
+  double reduce_cache_bytes;
   double p2p_base_s;         /* send/receive pair */
   double p2p_efficiency;     /* of a rank whose peers beyond its domain are all in one other domain */
   double p2p_spread;         /* lost of it by one whose peers are in many; in [0, 1) */

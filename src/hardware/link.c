@@ -29,6 +29,8 @@ static const JsonField link_fields[] = {
    .scale = 1e9},
   {"compute_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, compute_slowdown), FALSE, 1, 10},
   {"reduce_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, reduce_slowdown), FALSE, 1, 100},
+  {"far_reduce_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, far_reduce_slowdown), FALSE, 0, 1000},
+  {"reduce_cache_mib", JSON_REAL, G_STRUCT_OFFSET(Link, reduce_cache_bytes), FALSE, 0, 1e6, 1048576},
   {"in_switch", JSON_BOOL, G_STRUCT_OFFSET(Link, in_switch)},
   {"in_switch_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_base_s), ANY_US},
   {"in_switch_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_efficiency), SHARE_UP_TO(2)},
