@@ -446,6 +446,7 @@ END_TEST
 
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
           like_overrides, links_join_the_node_that_is_said, networks_outlast_servers, slots_bound_the_network,
-          like_overrides_kernels, single_device_needs_no_tier, like_overrides_keys_of_sections, gradients_have_products_of_their_own,
+          like_overrides_kernels, single_device_needs_no_tier, like_overrides_keys_of_sections,
+          gradients_have_products_of_their_own,
           like_keeps_provenance_of_what_stays, price_stays_with_its_gpu,
           resize, keep_free)

@@ -87,7 +87,8 @@ static guint passes_hash(gconstpointer p)
   const PassLayout *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
 
-  hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u + 2 * (k->shard_bytes[0] > 0) + (k->shard_bytes[1] > 0);
+  hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u;
+  hash += 2 * (k->shard_bytes[0] > 0) + (k->shard_bytes[1] > 0);
   hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
   hash = ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
   hash = ((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks;
