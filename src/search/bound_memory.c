@@ -154,10 +154,21 @@ double bound_memory(const Layout *l, const BoundRanks *all)
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }
 
-/* What a forward of a chunk leaves, and of it what its weight gradient needs. */
+/* What a forward of a chunk leaves, and its input gradient for the weight gradient: more where it makes some again. */
 typedef struct {
   double saved, deferred;
 } ChunkBytes;
+
+static double deferred_bytes(const Bound *b, int stage)
+{
+  double bytes = 0;
+
+  if (b->mixed)
+    return sum_of_stage(b, b->sums->deferred, stage);
+  for (int i = bound_first_layer(b, stage); i < bound_first_layer(b, stage + 1); i++)
+    bytes += price_of_layer(b->sums->prices, b->model, 0, i)->deferred_bytes;
+  return bytes;
+}
 
 static double peak_by_order(const ScheduleOrder *order, int rank, const ChunkBytes *bytes)
 {
@@ -191,7 +202,9 @@ double bound_memory_by_order(const Model *model, const Layout *l, const PriceSum
     gboolean last = FALSE;
     for (int chunk = 0; chunk < b.shape.chunks; chunk++) {
       int stage = bound_stage(&b, rank, chunk);
-      bytes[chunk] = (ChunkBytes) { sum_of_stage(&b, sums->saved, stage), sum_of_stage(&b, sums->deferred, stage) };
+      bytes[chunk] = (ChunkBytes) { sum_of_stage(&b, sums->saved, stage), 0 };
+      if (schedule->split)
+        bytes[chunk].deferred = deferred_bytes(&b, stage);
       last |= stage == b.stages - 1;
     }
     add_rank(&all, rank_bytes(&b, rank, last, peak_by_order(order, rank, bytes)));
