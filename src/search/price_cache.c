@@ -377,6 +377,11 @@ LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolea
   return known->work;
 }
 
+const PriceTable *price_cache_prices(PriceCache *cache, const PassLayout *passes)
+{
+  return find_priced(cache, passes)->prices;
+}
+
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes)
 {
   Priced *priced = find_priced(cache, passes);

@@ -2,7 +2,7 @@
  * Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h).
  * What is remembered is known again by all that it was made of: prices by the plan's PassLayout, of which alone they
  * are made. So what comes back is a function of the plan, to the last bit, whatever was asked before
- * (tests/test_search_prices.c). Not thread-safe; sums that it hands out live until it is trimmed, splits as long as it
+ * (tests/test_search_prices.c). Not thread-safe; prices and sums that it hands out live until it is trimmed, splits as long as it
  * does.
  */
 #ifndef TDP_SEARCH_PRICE_CACHE_H
@@ -20,7 +20,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceCache, price_cache_free)
 /* The plan's prices, which no trimming takes away; the caller frees them. */
 PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
 
-/* Of passes whose recomputation does not differ by stage. */
+/* Of passes; and with their sums, of passes whose recomputation does not differ by stage. */
+const PriceTable *price_cache_prices(PriceCache *cache, const PassLayout *passes);
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes);
 
 /* What all layers take at least under passes that count no recomputed layers. With a host that is never waited for if

@@ -130,7 +130,7 @@ gboolean search_bound(const Search *s, Candidate *c)
   c->memory_bytes = bound_memory(&layout, &ranks);
   if (c->memory_bytes > s->cluster->device.memory_bytes)
     return FALSE;
-  const PriceSums *without = space_sums_without(s->options, s->prices, plan);
+  const PriceSums *without = space_sums_without(s->options, s->prices, &plan);
   c->bound_s = MAX(c->bound_s, bound_of(s, &plan, &layout, sums, without, NULL));
   c->value = search_value(s, s->objective, &layout, c->bound_s, c->memory_bytes);
   return TRUE;

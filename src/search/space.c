@@ -102,7 +102,7 @@ static const PassSums *pass_sums(Walk *w, int pass, const SpaceLeaf *leaf)
   if (memcmp(&last->passes, passes, sizeof *passes) != 0) {
     memcpy(&last->passes, passes, sizeof *passes);
     last->sums = price_cache_sums(w->prices, passes);
-    last->without = space_sums_without(w->options, w->prices, *leaf->plan);
+    last->without = space_sums_without(w->options, w->prices, leaf->plan);
   }
   return last;
 }

@@ -90,8 +90,9 @@ int space_states(const SearchOptions *options, const Model *model, const Cluster
 /* Sets what a member of a group chooses. */
 void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state);
 
-/* Prices without the tensor overlap where a plan may do without it and take less, else NULL. */
-const PriceSums *space_sums_without(const SearchOptions *options, PriceCache *prices, Plan plan);
+/* Whether a plan may do without the tensor overlap and take less; passes of it then. And their prices, else NULL. */
+gboolean space_without(const SearchOptions *options, PriceCache *prices, const Plan *plan, PassLayout *without);
+const PriceSums *space_sums_without(const SearchOptions *options, PriceCache *prices, const Plan *plan);
 
 /* A legal plan of the space; all of it lives only during the call. */
 typedef struct {

@@ -186,7 +186,6 @@ static void bound_degrees(Walk *w, guint degrees)
   w->bound.plans *= space_count_orders(w) * __builtin_popcount(open);
 }
 
-/* Bytes that a device may hold, on average. */
 static double mean_capacity(const Cluster *c)
 {
   double bytes = c->n_types ? 0 : c->device.memory_bytes;
@@ -194,6 +193,11 @@ static double mean_capacity(const Cluster *c)
   for (int i = 0; i < c->n_types; i++)
     bytes += c->types[i]->device.memory_bytes * c->types[i]->devices / c->devices;
   return bytes;
+}
+
+double space_mean_in_room(const Cluster *c, double bytes)
+{
+  return memory_in_room(c, bytes, mean_capacity(c)) * (1 - 1e-9);
 }
 
 static Frozen share(Frozen all, double ranks)
@@ -210,8 +214,7 @@ static const Device *least_device(const Cluster *c)
   return &c->device;
 }
 
-/* What becomes of weights, and what is held beside it, on the average rank. */
-static double mean_state_bytes(const Walk *w, const Layout *l, const LeastWork *work)
+double space_mean_state_bytes(const Walk *w, const Layout *l, const LeastWork *work)
 {
   const Device *device = least_device(w->cluster);
   double ranks = l->pipeline.shape.ranks;
@@ -234,11 +237,11 @@ static double least_state_bytes(const Walk *w, Plan plan, guint in_schedules, co
     if (zero_broken(w, &plan))
       continue;
     const Layout layout = layout_of(&plan);
-    double own = mean_state_bytes(w, &layout, work);
+    double own = space_mean_state_bytes(w, &layout, work);
     if (own < bytes) /* what a state that rules turn down comes to is no number */
       bytes = own;
   }
-  return isinf(bytes) ? 0 : memory_in_room(w->cluster, bytes, mean_capacity(w->cluster)) * (1 - 1e-9);
+  return isinf(bytes) ? 0 : space_mean_in_room(w->cluster, bytes);
 }
 
 /* Whether a rank has no room of its own for a layer's backward: weight gradients apart from it, or kept bytes that
@@ -390,161 +393,6 @@ void space_bound_part(SpaceWalk *w, SpacePart *part)
   w->bound.working_bytes = 0;
   part->bound_s = MAX(part->bound_s, bound_s);
   part->floored = FALSE;
-}
-
-/* While the last stage turns a micro-batch around, all ranks hold what its forwards saved. */
-static double turning_bytes(const LeastWork *work, const Plan *plan)
-{
-  gboolean keeps = !plan->schedule->recompute && !offload_keeps(&plan->offload);
-  return keeps ? work->saved_bytes / plan->pp * (1 + plan->framework->fragmentation) : 0;
-}
-
-/* ---- choices of passes ---- */
-
-/* What is known of layers, however they are split. */
-typedef struct {
-  LeastWork work;
-  BlockKinds kinds;
-} Unsplit;
-
-static double unsplit_bytes(const Walk *w, const Plan *plan, const Layout *l, const Unsplit *layers)
-{
-  const Cluster *c = w->cluster;
-  double bytes = mean_state_bytes(w, l, &layers->work) + turning_bytes(&layers->work, plan);
-  double mean = memory_in_room(c, bytes, mean_capacity(c)) * (1 - 1e-9), room = c->device.memory_bytes;
-  const GArray *held = c->n_types == 0 && mean <= room ? held_ranks(w->held, l) : NULL;
-
-  return held ? MAX(mean, fullest_rank_bytes(l, &c->device, held, &layers->kinds, room)) : mean;
-}
-
-/* Seconds of a step of any state under prices. */
-static double passes_bound_s(const Walk *w, const Layout *l, gboolean uneven, const PriceSums *sums)
-{
-  if (!uneven)
-    return bound_time_of_passes(w->model, l, w->cluster, sums);
-  LeastWork work = least_work_of(w->model, sums->prices, w->cluster);
-  return least_step_s(&work, l->pipeline.schedule, &l->pipeline.shape) + l->passes.framework->step_s;
-}
-
-/* The same with the tensor overlap or without, whichever takes less. */
-static double choice_bound_s(const Walk *w, const Plan *plan, const Layout *l, gboolean uneven, const PriceSums *sums)
-{
-  const PriceSums *without = space_sums_without(w->options, w->prices, *plan);
-  double with_s = passes_bound_s(w, l, uneven, sums);
-  return MIN(with_s, without ? passes_bound_s(w, l, uneven, without) : INFINITY);
-}
-
-/* What layers take under some prices, with what they keep under the last of the sets of modules behind the choice, which
- * keeps least. */
-static PriceSums keep_least(Walk *w, const PassStates *states, Plan plan, int state, const PriceSums *sums)
-{
-  const PassChoice *pass = &w->passes[states->pass];
-  PriceSums least = *sums;
-  PassLayout passes;
-
-  if (pass->after == 0)
-    return least;
-  space_choose(&plan, &pass[pass->after], &w->states[state]);
-  pass_layout_init(&passes, &plan);
-  const PriceSums *last = price_cache_sums(w->prices, &passes);
-  least.prices = last->prices;
-  least.saved = last->saved;
-  least.deferred = last->deferred;
-  return least;
-}
-
-/* The states have prices in common but where ZeRO-3 gathers. */
-static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
-{
-  const PriceSums *sums = NULL;
-  Plan plan = *states->group;
-  PassLayout passes = { 0 };
-  gboolean timed = FALSE;
-  BoundRanks ranks;
-  Unsplit layers;
-
-  for (int i = 0; i < w->n_states; i++) {
-    if (states->rules[i] != RULE_NONE)
-      continue;
-    space_choose(&plan, &w->passes[states->pass], &w->states[i]);
-    const Layout layout = layout_of(&plan);
-    if (!sums || memcmp(&passes, &layout.passes, sizeof passes) != 0) {
-      sums = price_cache_sums(w->prices, &layout.passes);
-      memcpy(&passes, &layout.passes, sizeof passes);
-      const PriceSums least = keep_least(w, states, plan, i, sums);
-      if (states->uneven) {
-        layers = (Unsplit) { least_work_of(w->model, sums->prices, w->cluster), block_kinds(w->model, least.prices) };
-        layers.work.saved_bytes = least_work_of(w->model, least.prices, w->cluster).saved_bytes;
-      } else {
-        ranks = bound_ranks(w->model, &layout, &least);
-      }
-      timed = FALSE;
-    }
-    double bytes = states->uneven ? unsplit_bytes(w, &plan, &layout, &layers) : bound_memory(&layout, &ranks);
-    part->memory_bytes = MIN(part->memory_bytes, bytes);
-    if (!timed && bytes <= w->visitor->timed_bytes)
-      part->bound_s = MIN(part->bound_s, choice_bound_s(w, &plan, &layout, states->uneven, sums));
-    timed |= bytes <= w->visitor->timed_bytes;
-  }
-  if (part->memory_bytes > w->visitor->timed_bytes)
-    part->bound_s = 0;
-}
-
-/* Counts the plans of the states that rules turn down; returns how many are left. */
-static gint64 reject_broken(Walk *w, const PassStates *states)
-{
-  Plan plan = *states->group;
-  gint64 left = 0;
-
-  for (int i = 0; i < w->n_states; i++) {
-    gint64 variants = (1 + w->passes[states->pass].after) << __builtin_popcount(w->switches[i]);
-    left += states->rules[i] == RULE_NONE ? variants : 0;
-    if (states->rules[i] == RULE_NONE)
-      continue;
-    space_choose(&plan, &w->passes[states->pass], &w->states[i]);
-    w->visitor->rejected(w->visitor->data, &plan, states->rules[i], variants);
-  }
-  return left;
-}
-
-/* A choice that a like search knows to be too large, or slower than a plan to beat, with bounds to match. */
-static gboolean is_known(const Walk *w, SpacePart *part)
-{
-  double device = w->cluster->device.memory_bytes, known_s = w->options->known;
-  const ChoiceFloor floor = floors_of_choice(w->options->floors, part->index, device);
-
-  if (!isinf(floor.bound_s) && !(known_s > 0 && floor.bound_s > known_s))
-    return FALSE;
-  part->bound_s = floor.bound_s;
-  part->memory_bytes = isinf(floor.bound_s) && floor.memory_bytes <= device ? INFINITY : floor.memory_bytes;
-  return TRUE;
-}
-
-void space_meet_choice(Walk *w, const PassStates *states)
-{
-  const Plan *group = states->group;
-  const PassChoice *pass = &w->passes[states->pass];
-  SpacePart part = { .index = w->space, .plans = reject_broken(w, states), .bound_s = INFINITY,
-                     .memory_bytes = INFINITY, .degrees = w->at - 1, .micro_batch = group->micro_batch, .pass = states->pass,
-                     .chunks = group->vpp, .order = w->order, .dispatch = group->dispatch,
-                     .schedule = schedule_index(group->schedule), .split_rank = group->split_rank,
-                     .recompute = pass->recompute, .uneven = states->uneven };
-
-  w->space += w->variants * (1 + pass->after);
-  if (part.plans == 0)
-    return;
-  if (states->uneven && !split_may_be(group->framework->splits, w->model->blocks, plan_stages(group),
-                                      group->schedule->vocabulary > 0)) {
-    Plan plan = *group;
-    space_choose(&plan, pass, &w->states[0]);
-    w->visitor->rejected(w->visitor->data, &plan, RULE_LAYERS, part.plans);
-    return;
-  }
-  if (states->uneven && pass->recompute_layers > 0) /* prices go by the split */
-    part.bound_s = part.memory_bytes = 0;
-  else if (!is_known(w, &part))
-    bound_choice(w, states, &part);
-  w->visitor->part(w->visitor->data, &part);
 }
 
 /* ---- the way back ---- */

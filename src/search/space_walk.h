@@ -1,6 +1,6 @@
 /*
- * The walk through the space. Private to src/search/space*.c: space.c visits plans in order, space_parts.c bounds many
- * of them as one and comes back to those that are asked for.
+ * The walk through the space. Private to src/search/space*.c: space.c visits plans in order, space_parts.c and
+ * space_choices.c bound many of them as one, and the former comes back to those that are asked for.
  */
 #ifndef TDP_SEARCH_SPACE_WALK_H
 #define TDP_SEARCH_SPACE_WALK_H
@@ -112,6 +112,13 @@ guint space_beaten(const Walk *walk, const Plan *plan, guint open);
 
 /* Meets a micro-batch of the last of `degrees`. */
 void space_meet_batch(Walk *walk, const Plan *plan);
+
+/* Bytes of what becomes of weights, and of what is held beside it, on the average rank; and what the average rank needs
+ * at least as if every device had the memory of Cluster.device. */
+double space_mean_state_bytes(const Walk *walk, const Layout *layout, const LeastWork *work);
+double space_mean_in_room(const Cluster *cluster, double bytes);
+
+/* ---- space_choices.c ---- */
 
 /* Meets a choice of passes of a group, but for the states that rules turn down. */
 void space_meet_choice(Walk *walk, const PassStates *states);
