@@ -75,6 +75,7 @@ static void raise_parts(GArray *parts, const GArray *others, FloorsHold hold, do
     const PartFloor *other = &g_array_index(others, PartFloor, i);
     floor->bound_s = MAX(floor->bound_s, held_s(other->bound_s, other->any_s, hold, scale));
     floor->memory_bytes = MAX(floor->memory_bytes, other->memory_bytes);
+    floor->kept_bytes = MAX(floor->kept_bytes, other->kept_bytes);
     floor->plans = other->plans;
   }
 }

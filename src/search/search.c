@@ -83,7 +83,7 @@ static void meet_part(gpointer data, const SpacePart *part)
     }
     if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
-    PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->bound_s, part->memory_bytes, part->plans };
+    PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->bound_s, part->memory_bytes, 0, part->plans };
     g_array_set_size(r->bounds->parts, part->batch);
     g_array_append_val(r->bounds->parts, floor);
   }
@@ -95,7 +95,7 @@ static void meet_part(gpointer data, const SpacePart *part)
 static void note_broken(gpointer data, guint batch, gint64 plans)
 {
   Search *s = data;
-  const PartFloor none = { INFINITY, INFINITY, INFINITY, plans };
+  const PartFloor none = { INFINITY, INFINITY, INFINITY, INFINITY, plans };
 
   g_array_set_size(s->result->bounds->parts, batch);
   g_array_append_val(s->result->bounds->parts, none);

@@ -286,6 +286,24 @@ static double least_within(const Search *s, guint at)
   return MAX(least_s, part->bound_s);
 }
 
+/* What those of a part that do not make whole blocks again need at least; 0: nobody looked. */
+static double least_kept(const Search *s, guint at)
+{
+  const Within *in = &g_array_index(s->within, Within, at);
+  double least = INFINITY, device = s->cluster->device.memory_bytes;
+
+  if (!in->entered || s->options->fixed.value[KEY_RECOMPUTE_LAYERS] >= 0)
+    return 0;
+  for (guint i = in->part; i < in->parts_end; i++) {
+    const SpacePart *choice = &g_array_index(s->parts, SpacePart, i);
+    double bytes = isinf(choice->memory_bytes) ? floors_of_choice(s->options->floors, choice->index, device).memory_bytes
+                                               : choice->memory_bytes;
+    if (choice->pass >= 0 && choice->recompute != RECOMPUTE_FULL)
+      least = MIN(least, bytes);
+  }
+  return least;
+}
+
 void search_raise_bounds(Search *s)
 {
   Floors *bounds = s->result->bounds;
@@ -293,10 +311,13 @@ void search_raise_bounds(Search *s)
   for (guint i = 0; i < s->parts->len; i++) {
     const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
     const ChoiceFloor choice = { part->index, least_within(s, i), isinf(part->memory_bytes) ? 0 : part->memory_bytes };
-    if (part->pass < 0)
-      g_array_index(bounds->parts, PartFloor, part->batch).bound_s = choice.bound_s;
-    else if (s->options->brief)
+    PartFloor *floor = part->pass < 0 ? &g_array_index(bounds->parts, PartFloor, part->batch) : NULL;
+    if (floor) {
+      floor->bound_s = choice.bound_s;
+      floor->kept_bytes = least_kept(s, i);
+    } else if (s->options->brief) {
       g_array_append_val(bounds->choices, choice);
+    }
   }
   floors_sort(bounds);
 }

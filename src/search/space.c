@@ -293,11 +293,9 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
 {
   const Schedule *fixed = fixed_schedule(&w->options->fixed);
 
-  if (fixed && fixed != schedule)
-    return FALSE;
   if (pp == 1)
-    return g_str_equal(schedule->name, "1f1b");
-  return fixed || framework_runs(w->options->base->framework, schedule);
+    return (!fixed || fixed == schedule) && g_str_equal(schedule->name, "1f1b");
+  return fixed ? fixed == schedule : framework_runs(w->options->base->framework, schedule);
 }
 
 /* Orders of a mixed cluster's node types along the pipeline. */
@@ -556,7 +554,8 @@ SpaceWalk *space_walk_new(const Model *model, const Cluster *cluster, const Sear
   w->sets = space_module_sets(model, cluster, &base);
   w->held = held_table_new();
   w->degrees = g_array_new(FALSE, FALSE, sizeof(Plan));
-  w->bound.least = g_array_new(FALSE, FALSE, sizeof(LeastPasses));
+  for (int made = 0; made < 2; made++)
+    w->bound.least[made] = g_array_new(FALSE, FALSE, sizeof(LeastPasses));
   w->bound.shapes = g_array_new(FALSE, FALSE, sizeof(LeastShape));
   return w;
 }
@@ -567,7 +566,8 @@ void space_walk_free(SpaceWalk *w)
     return;
   held_table_free(w->held);
   g_array_unref(w->degrees);
-  g_array_unref(w->bound.least);
+  for (int made = 0; made < 2; made++)
+    g_array_unref(w->bound.least[made]);
   g_array_unref(w->bound.shapes);
   g_free(w);
 }

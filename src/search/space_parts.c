@@ -77,23 +77,26 @@ static gboolean is_stood_for(const Walk *w, const PassLayout *passes)
   return passes->graph != GRAPH_NONE && graphs_differ(w) && !pass_is_mxfp8_graph(passes);
 }
 
-static void add_least(Walk *w, const Plan *plan)
+/* To those that make again what the plan does, or as if it made nothing again. */
+static void add_least(const Walk *w, const Plan *plan, gboolean made)
 {
+  GArray *all = w->bound.least[made];
   LeastPasses own = { .schedules = 1u << schedule_index(plan->schedule) };
 
   pass_layout_init(&own.passes, plan);
-  pass_layout_keep(&own.passes);
+  if (!made)
+    pass_layout_keep(&own.passes);
   own.unhosted = own.passes.graph == GRAPH_NONE && graphs_differ(w);
   if (is_stood_for(w, &own.passes))
     return;
-  for (guint i = 0; i < w->bound.least->len; i++) {
-    LeastPasses *known = &g_array_index(w->bound.least, LeastPasses, i);
+  for (guint i = 0; i < all->len; i++) {
+    LeastPasses *known = &g_array_index(all, LeastPasses, i);
     if (memcmp(&known->passes, &own.passes, sizeof own.passes) == 0) {
       known->schedules |= own.schedules;
       return;
     }
   }
-  g_array_append_val(w->bound.least, own);
+  g_array_append_val(all, own);
 }
 
 /* Whether a rule turns down a choice of passes under any state and micro-batch, of which the largest breaks none that
@@ -112,7 +115,7 @@ static gboolean zero_broken(const Walk *w, const Plan *plan)
 }
 
 /* Of a choice of passes with and without ZeRO-3's gathers, with tensor overlap and without. */
-static void add_states(Walk *w, Plan plan, const PassChoice *pass)
+static void add_states(const Walk *w, Plan plan, const PassChoice *pass, gboolean made)
 {
   gboolean added[2] = { FALSE };
 
@@ -122,28 +125,27 @@ static void add_states(Walk *w, Plan plan, const PassChoice *pass)
     if (*known || zero_broken(w, &plan))
       continue;
     *known = TRUE;
-    add_least(w, &plan);
+    add_least(w, &plan, made);
     if (w->options->fixed.value[KEY_OVERLAP] < 0 && space_switches(&plan) & OVERLAP_TENSOR) {
       Plan without = plan;
       space_switch_off(&without, OVERLAP_TENSOR);
-      add_least(w, &without);
+      add_least(w, &without, made);
     }
   }
 }
 
 /* Prices differ by what divides activations, by whether ZeRO-3 gathers, by dispatcher and tensor overlap. */
-static void add_group(Walk *w, const Plan *group, gconstpointer dispatchers)
+static void add_passes(const Walk *w, const Plan *group, guint dispatchers, gboolean made)
 {
-  LeastShape shape = { schedule_index(group->schedule), group->vpp };
   Plan plan = *group;
 
-  w->bound.plans += w->n_passes * w->variants;
-  g_array_append_val(w->bound.shapes, shape);
   for (int d = 0; d < DISPATCH_COUNT; d++) {
     const PassChoice *last = NULL; /* that was added */
     plan.dispatch = d;
-    for (int i = 0; i < w->n_passes && *(const guint *)dispatchers >> d & 1; i++) {
+    for (int i = 0; i < w->n_passes && dispatchers >> d & 1; i++) {
       const PassChoice *pass = &w->passes[i];
+      if (made && pass->recompute != RECOMPUTE_FULL)
+        continue;
       if (last && pass->sequence_parallel == last->sequence_parallel && pass->exchange == last->exchange &&
           pass->graph == last->graph && pass->graph_modules == last->graph_modules &&
           pass->switches == last->switches)
@@ -152,9 +154,23 @@ static void add_group(Walk *w, const Plan *group, gconstpointer dispatchers)
       if (passes_broken(w, &plan))
         continue;
       last = pass;
-      add_states(w, plan, pass);
+      add_states(w, plan, pass, made);
     }
   }
+}
+
+static void add_group(Walk *w, const Plan *group, gconstpointer dispatchers)
+{
+  LeastShape shape = { schedule_index(group->schedule), group->vpp };
+
+  w->bound.plans += w->n_passes * w->variants;
+  g_array_append_val(w->bound.shapes, shape);
+  add_passes(w, group, *(const guint *)dispatchers, FALSE);
+}
+
+static void add_made(Walk *w, const Plan *group, gconstpointer dispatchers)
+{
+  add_passes(w, group, *(const guint *)dispatchers, TRUE);
 }
 
 static void choose_of(Walk *w, guint degrees)
@@ -179,7 +195,7 @@ static void bound_degrees(Walk *w, guint degrees)
   w->bound.plans = 0;
   w->bound.state_bytes = -1;
   w->bound.working_bytes = 0;
-  g_array_set_size(w->bound.least, 0);
+  g_array_set_size(w->bound.least[0], 0);
   g_array_set_size(w->bound.shapes, 0);
   if (space_check_part(w, &plan, PLAN_DEGREES) == RULE_NONE)
     space_each_group(w, plan, add_group, &open);
@@ -269,8 +285,8 @@ static double least_states(const Walk *w, const Plan *plan)
   LeastWork work, before = { 0 };
   double bytes = INFINITY;
 
-  for (guint i = 0; i < w->bound.least->len; i++) {
-    LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
+  for (guint i = 0; i < w->bound.least[0]->len; i++) {
+    LeastPasses *least = &g_array_index(w->bound.least[0], LeastPasses, i);
     least->passes.micro_batch = plan->micro_batch;
     work = price_cache_least(w->prices, &least->passes, least->unhosted);
     if (!last || least->schedules != last->schedules || !same_weights(&work, &before))
@@ -310,8 +326,8 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
   double lost = 1 + plan->framework->fragmentation;
 
   part->compute_s = INFINITY;
-  for (guint i = 0; i < w->bound.least->len; i++) {
-    LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
+  for (guint i = 0; i < w->bound.least[0]->len; i++) {
+    LeastPasses *least = &g_array_index(w->bound.least[0], LeastPasses, i);
     least->passes.micro_batch = plan->micro_batch;
     LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
     least_s = MIN(least_s, least_of_shapes(w, plan, least, &work));
@@ -323,6 +339,38 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
   part->memory_bytes = works_elsewhere(w) ? 0 : working * ranks * lost * (1 - 1e-9);
   if (part->memory_bytes - space_input_bytes(w, plan, FALSE) * lost > device && !dispatched_otherwise(w, plan))
     w->bound.working_bytes = part->memory_bytes;
+}
+
+/* Seconds of a step of the plans that make whole blocks again; 0 where that is not known. */
+static double made_again_s(Walk *w, Plan plan, guint degrees)
+{
+  double least_s = INFINITY;
+
+  if (w->bound.made_of != degrees + 1) {
+    Plan one = plan;
+    one.micro_batch = 1;
+    guint open = space_dispatchers(w, &one);
+    g_array_set_size(w->bound.least[1], 0);
+    space_each_group(w, one, add_made, &open);
+    w->bound.made_of = degrees + 1;
+  }
+  for (guint i = 0; i < w->bound.least[1]->len; i++) {
+    LeastPasses *least = &g_array_index(w->bound.least[1], LeastPasses, i);
+    least->passes.micro_batch = plan.micro_batch;
+    const LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
+    least_s = MIN(least_s, least_of_shapes(w, &plan, least, &work));
+  }
+  return isinf(least_s) ? 0 : least_s + plan.framework->step_s;
+}
+
+/* Raises the bound of a part of which a like search knows that nothing fits that keeps what a whole block saves. */
+static void raise_made_again(Walk *w, const Plan *plan, SpacePart *part)
+{
+  const double device = w->cluster->device.memory_bytes, known_s = w->options->known;
+  const PartFloor floor = floors_of_part(w->options->floors, part->batch, device);
+
+  if (floor.kept_bytes > device && part->bound_s > 0 && !(known_s > 0 && part->bound_s > known_s))
+    part->bound_s = MAX(part->bound_s, made_again_s(w, *plan, part->degrees));
 }
 
 /* Of all plans of a micro-batch; behind smaller ones of the same degrees. */
@@ -339,6 +387,7 @@ static void bound_part(Walk *w, const Plan *plan, SpacePart *part)
   part->memory_bytes += part->state_bytes + kept;
   if (w->bound.working_bytes > 0 || part->memory_bytes > w->visitor->timed_bytes)
     part->bound_s = 0;
+  raise_made_again(w, plan, part);
 }
 
 void space_meet_batch(Walk *w, const Plan *plan)
@@ -359,7 +408,7 @@ void space_meet_batch(Walk *w, const Plan *plan)
   }
   bound_degrees(w, part.degrees);
   part.plans = w->bound.plans;
-  if (w->bound.least->len == 0) { /* a rule turns all of it down */
+  if (w->bound.least[0]->len == 0) { /* a rule turns all of it down */
     space_walk_orders(w, *plan);
     if (w->visitor->broken)
       w->visitor->broken(w->visitor->data, part.batch, part.plans);

@@ -14,7 +14,7 @@ typedef struct {
   const PriceSums *sums, *without; /* as of SpaceLeaf */
 } PassSums;
 
-/* What the plans of some degrees pass through: nothing is made again, under each choice that changes prices. */
+/* What the plans of some degrees pass through: nothing is made again, or all, under each choice that changes prices. */
 typedef struct {
   PassLayout passes;
   guint schedules;   /* bit i: of schedules[i] */
@@ -27,9 +27,9 @@ typedef struct {
 } LeastShape;
 
 typedef struct {
-  GArray *least;     /* LeastPasses */
+  GArray *least[2];  /* LeastPasses: [1] those that make whole blocks again, once they are asked for */
   GArray *shapes;    /* LeastShape */
-  guint of;          /* one more than the degrees that these are of */
+  guint of, made_of; /* one more than the degrees that these are of */
   gint64 plans;      /* of a micro-batch */
   double state_bytes; /* that a rank holds at least on average; negative: not known yet */
   double working_bytes; /* of a micro-batch, of which one layer alone fills more than the device wherever its input and
