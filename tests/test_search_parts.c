@@ -88,6 +88,57 @@ START_TEST(parts_count_inputs_of_blocks)
 }
 END_TEST
 
+/* Parts of degrees and micro-batches, counting inputs or not. */
+static GArray *outer_parts(Instance *in, gboolean brief)
+{
+  GArray *parts = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+  LeastPeak l = { in, parts, INFINITY };
+  const SpaceVisitor bound = { keep_least, TRUE, pass_over, &l, NULL, keep_outer, NULL, INFINITY };
+
+  in->options.brief = brief;
+  g_autoptr(SpaceWalk) walk = space_walk_new(in->model, in->cluster, &in->options, prices, &bound);
+  space_walk_all(walk);
+  return parts;
+}
+
+/* The third block, as one that no gradient passes. */
+static void detach_block(Instance *in)
+{
+  Model *m = in->model;
+  int detached = m->n_specs++;
+
+  m->specs = g_renew(LayerSpec, m->specs, m->n_specs);
+  m->specs[detached] = m->specs[m->layers[3]];
+  m->specs[detached].detached = TRUE;
+  m->layers[3] = detached;
+}
+
+/* Inputs of all blocks that a gradient passes but one of each rank. */
+START_TEST(parts_count_each_input_once)
+{
+  const int blocks = 8;
+  Instance in;
+
+  long_sequences(&in, "megatron-core", blocks);
+  in.options.fixed.value[KEY_TP] = 1;
+  if (_i)
+    detach_block(&in);
+  for (int pp = 1; pp <= 4; pp *= 2) {
+    in.options.fixed.value[KEY_PP] = pp;
+    g_autoptr(GArray) with = outer_parts(&in, TRUE), without = outer_parts(&in, FALSE);
+    ck_assert_uint_gt(with->len, 0);
+    ck_assert_uint_eq(with->len, without->len);
+    for (guint i = 0; i < with->len; i++) {
+      const SpacePart *a = &g_array_index(with, SpacePart, i), *b = &g_array_index(without, SpacePart, i);
+      double input = 2.0 * a->micro_batch * in.model->seq * in.model->hidden * (1 + in.framework->fragmentation);
+      ck_assert_double_eq_tol((a->memory_bytes - b->memory_bytes) / input * pp, blocks - _i - pp, 1e-6);
+    }
+  }
+  instance_clear(&in);
+}
+END_TEST
+
 /* Fewer tokens a rank are searched where they are asked for or fixed. */
 START_TEST(context_is_opened)
 {
@@ -105,4 +156,5 @@ START_TEST(context_is_opened)
 }
 END_TEST
 
-TEST_LOOPS("search parts", { context_is_opened, 1 }, { parts_count_inputs_of_blocks, 4 })
+TEST_LOOPS("search parts", { context_is_opened, 1 }, { parts_count_inputs_of_blocks, 4 },
+           { parts_count_each_input_once, 2 })
