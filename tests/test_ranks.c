@@ -308,6 +308,24 @@ START_TEST(same_bytes_again)
 }
 END_TEST
 
-TEST_LOOPS("ranks", { full_is_folded, 1 }, { whole_sums_stay_in_their_group, 1 }, { straggler_by_hand, 1 }, { hosts_hide_stragglers, 5 },
+/* Where all replicas get whole sums, gradients travel in the data group, though ZeRO divides over some of its ranks. */
+START_TEST(whole_sums_are_of_all_replicas)
+{
+  Layout layout = { .states = { { .copies = 2, .sums_at_once = TRUE } } };
+  const Segment sum = { .kind = TASK_REDUCE }, gather = { .kind = TASK_GATHER };
+  const Segment across = { .kind = TASK_REDUCE, .across = TRUE };
+
+  ck_assert_int_eq(group_of_segment(&layout, &sum), GROUP_DATA);
+  ck_assert_int_eq(group_of_segment(&layout, &gather), GROUP_SHARDS);
+  layout.states[0].sums_at_once = FALSE;
+  ck_assert_int_eq(group_of_segment(&layout, &sum), GROUP_SHARDS);
+  ck_assert_int_eq(group_of_segment(&layout, &across), GROUP_SHARD_COPIES);
+  layout.states[0].copies = 1;
+  ck_assert_int_eq(group_of_segment(&layout, &sum), GROUP_DATA);
+}
+END_TEST
+
+TEST_LOOPS("ranks", { full_is_folded, 1 }, { whole_sums_stay_in_their_group, 1 }, { whole_sums_are_of_all_replicas, 1 },
+           { straggler_by_hand, 1 }, { hosts_hide_stragglers, 5 },
            { straggler_slows_its_group, 1 }, { uneven_placement, 1 }, { context_ranks_are_replicas, 1 },
            { same_bytes_again, 1 }, { refuses_what_it_cannot_do, 1 })
