@@ -53,7 +53,8 @@ typedef enum {
  * NULL-terminated. Bounds are inclusive and in the file's unit; both zero
  * means any. `scale` (0 means 1) turns the file's unit into the base unit.
  * A key that is absent leaves the struct as it was, so defaults are set first;
- * null counts as absent unless the field is required.
+ * null counts as absent unless the field is required. `optional` is for callers
+ * that themselves ask some files for all their keys; nothing here reads it.
  */
 typedef struct {
   const char *key;
@@ -63,6 +64,7 @@ typedef struct {
   double min, max;
   double scale;
   const char *const *names;
+  gboolean optional;
 } JsonField;
 
 /* Fills `out` from `object`; on error `out` may be partly filled (strings that
