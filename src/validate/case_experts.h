@@ -13,7 +13,8 @@
 extern const char *const case_dispatcher_names[]; /* as case files spell them, by ExpertDispatch */
 
 /* Notes say what a recipe chose against its generation: "fake balanced gate" (AutoModel's benchmarks), "no
- * moe_permute_fusion" (Megatron Core's default, which recipes of NeMo's Mixtral and Grok leave). */
+ * moe_permute_fusion" (Megatron Core's default, which recipes of NeMo's Mixtral and Grok leave, as tests of
+ * Megatron-Bridge do: moe/moe_utils.py of Core 0.17 then permutes by index_select and adds up by scatter_add). */
 gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error);
 gboolean case_read_modules(Case *c, const Csv *csv, int row, GError **error);
 
