@@ -471,7 +471,7 @@ static const struct {
   { "nemo-25.02", "nemo-2025-02", TRUE },          { "nemo-26.04.01-library", "nemo-2026-04-library", TRUE },
   { "nemo-26.04.01-library-uccl", "nemo-2026-04-library", FALSE }, { "nemo-26.04.01-librar", "nemo-2026-04", FALSE },
   { "nemo-25.11-library", "nemo-2026-04-library", FALSE },
-  { "nemo-26.08-convergence", "nemo-2026-08-convergence", TRUE },
+  { "nemo-26.08-library", "nemo-2026-08-library", TRUE }, { "nemo-26.10-library", "nemo-2026-08-library", FALSE },
   { "nemo-26.04.01-library-nvshmem", "nemo-2026-04-library-nvshmem", TRUE },
 };
 
