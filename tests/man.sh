@@ -54,6 +54,14 @@ keys src/hardware/cluster.c src/hardware/server.c src/hardware/device.c src/hard
   src/hardware/library.c src/hardware/mixed.c | missing cluster "$work/page"
 rows docs/plan.md
 keys src/plan/framework.c | missing framework "$work/page"
+
+# Keys of frameworks that may be left out, by the reader and by the rows of the table; others stand outside of it.
+sed -n '/^| key | unit | meaning/,/^$/p' docs/plan.md >"$work/table"
+grep -E 'may be left out|key is absent' "$work/table" | sed 's/^|\([^|]*\)|.*/\1/' | grep -oE '`[a-z_0-9]+`' | sort -u >"$work/said"
+grep -F .optional src/plan/framework.c >"$work/optional.c"
+keys "$work/optional.c" | while read -r key; do grep -q "^|[^|]*$key[^|]*|" "$work/table" && echo "$key"; done >"$work/read"
+if [ -s "$work/read" ] && diff "$work/said" "$work/read"; then echo "ok man-framework-optional"
+else echo "not ok man-framework-optional: docs/plan.md and src/plan/framework.c let other keys be left out"; fi
 sed -n '/columns\[\] = {/,/};/p' src/validate/case.c | grep -oE '"[a-z_]+"' | sed 's/"\(.*\)"/`\1` ●/' | missing cases docs/cases.md
 
 command -v man >/dev/null || { echo "skip man-warnings: no man"; exit; }
