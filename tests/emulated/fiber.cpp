@@ -7,50 +7,16 @@
 #include <sys/mman.h>
 
 #ifdef EMULATED_SANITIZED
-#include <sanitizer/common_interface_defs.h>
 enum { STACK = 256 << 10 };
 #else
-static void __sanitizer_start_switch_fiber(void **, const void *, size_t) {}
-static void __sanitizer_finish_switch_fiber(void *, const void **, size_t *) {}
 enum { STACK = 64 << 10 };
-#endif
-
-#if !defined(__x86_64__) || defined(EMULATED_UCONTEXT)
-#define BY_UCONTEXT 1
-#include <ucontext.h>
 #endif
 
 namespace emulated {
 
-struct Fiber {
-  void (*run)(Fiber *);
-  const void *stack;
-  size_t bytes;
-  void *fake; /* what the address sanitizer keeps of a stack that does not run */
-  Fiber *before; /* who handed on to it */
-#ifdef BY_UCONTEXT
-  ucontext_t context;
-#else
-  void *context; /* stack pointer */
-#endif
-};
-
-/* Behind a switch: where the one before it ran is known now, if it is the outside. */
-static void arrive(Fiber *f)
-{
-  const void *stack = NULL;
-  size_t bytes = 0;
-
-  __sanitizer_finish_switch_fiber(f->fake, &stack, &bytes);
-  if (!f->before->run) {
-    f->before->stack = stack;
-    f->before->bytes = bytes;
-  }
-}
-
 static void begin(Fiber *f)
 {
-  arrive(f);
+  fiber_arrive(f);
   f->run(f);
   abort();
 }
@@ -71,15 +37,9 @@ static void prepare(Fiber *f)
   makecontext(&f->context, (void (*)(void))begin_parts, 2, (unsigned)((uintptr_t)f >> 32), (unsigned)(uintptr_t)f);
 }
 
-static void change(ucontext_t *from, ucontext_t *to)
-{
-  swapcontext(from, to);
-}
-
 #else
 
-/* Pushes what a callee must keep, changes stacks, pops. A fresh stack returns into `first`. */
-extern "C" void emulated_change(void **from, void **to);
+/* A fresh stack returns into `first`. */
 extern "C" void emulated_first(void);
 __asm__(".text\n"
         ".globl emulated_change\n"
@@ -111,11 +71,6 @@ static void prepare(Fiber *f)
   f->context = top;
 }
 
-static void change(void **from, void **to)
-{
-  emulated_change(from, to);
-}
-
 #endif
 
 Fiber *fiber_new(void (*run)(Fiber *))
@@ -140,14 +95,6 @@ Fiber *fiber_new(void (*run)(Fiber *))
 Fiber *fiber_outside(void)
 {
   return new Fiber();
-}
-
-void fiber_switch(Fiber *from, Fiber *to)
-{
-  to->before = from;
-  __sanitizer_start_switch_fiber(&from->fake, to->stack, to->bytes);
-  change(&from->context, &to->context);
-  arrive(from);
 }
 
 } // namespace emulated

@@ -37,10 +37,34 @@ struct Thread {
   int value; /* given to the barrier */
 };
 
+/* Threads in the order in which they go on; none is in it twice. */
+class Ready {
+  enum { ROOM = 1024 };
+  int at[ROOM];
+  unsigned first, n;
+
+public:
+  void clear() { n = 0; }
+  bool empty() const { return n == 0; }
+  int &operator[](unsigned i) { return at[(first + i) % ROOM]; }
+  int front() { return at[first % ROOM]; }
+  void push_back(int i) { at[(first + n++) % ROOM] = i; }
+  void push_front(int i)
+  {
+    at[--first % ROOM] = i;
+    n++;
+  }
+  void pop_front()
+  {
+    first++;
+    n--;
+  }
+};
+
 struct Block {
   const std::function<void()> *body;
   std::vector<Thread> threads;
-  std::deque<int> ready;
+  Ready ready;
   std::vector<Fiber *> spare;
   std::vector<std::pair<void *, size_t>> shared; /* that this block's threads have named */
   Warp warps[WARP];
@@ -49,7 +73,9 @@ struct Block {
   std::vector<char> dynamic;
   size_t dynamic_bytes;
   Fiber *outside;
-  int current, gone, at_barrier, result;
+  unsigned current;
+  int gone, at_barrier, result;
+  uint64_t number; /* of blocks before */
   bool latest_first; /* of threads that are ready, the one that became so last */
 } block;
 
@@ -68,6 +94,7 @@ void go_on(Fiber *own, bool idle)
     Thread &t = block.threads[block.current = block.ready.front()];
     block.ready.pop_front();
     place.thread = t.index;
+    place.lane = block.current % WARP;
     if (!t.fiber && idle)
       t.fiber = own;
     if (!t.fiber && block.spare.empty())
@@ -120,8 +147,8 @@ void order_threads(int n)
     block.ready.push_back(i);
   block.latest_first = draw(2);
   uint64_t how = draw(3);
-  if (how == 1)
-    std::reverse(block.ready.begin(), block.ready.end());
+  for (int i = 0; how == 1 && i < n / 2; i++)
+    std::swap(block.ready[i], block.ready[n - 1 - i]);
   for (int i = n - 1; how == 2 && i > 0; i--)
     std::swap(block.ready[i], block.ready[draw(i + 1)]);
 }
@@ -153,7 +180,8 @@ void run_block(dim3 size)
   block.threads.assign(n, Thread());
   block.gone = block.at_barrier = 0;
   for (int i = 0; i * WARP < n; i++)
-    block.warps[i].begin(i * WARP, n - i * WARP < WARP ? (1u << (n - i * WARP)) - 1 : ~0u);
+    block.warps[i].begin(i * WARP, n - i * WARP < WARP ? (1u << (n - i * WARP)) - 1 : ~0u, block.number);
+  block.number++;
   block.shared.clear();
   block.dynamic.assign(block.dynamic_bytes + 2 * ZONE, 0x7f);
   poison(block.dynamic.data() + ZONE, block.dynamic_bytes);
@@ -208,19 +236,14 @@ void thread_ready(int i)
   make_ready(i);
 }
 
-int lane(void)
-{
-  return block.current % WARP;
-}
-
 uint64_t exchange(const char *what, unsigned mask, uint64_t value, int from)
 {
-  return block.warps[block.current / WARP].exchange(what, mask, lane(), value, from);
+  return block.warps[block.current / WARP].exchange(what, mask, place.lane, value, from);
 }
 
 unsigned vote(const char *what, unsigned mask, bool value)
 {
-  return block.warps[block.current / WARP].vote(what, mask, lane(), value);
+  return block.warps[block.current / WARP].vote(what, mask, place.lane, value);
 }
 
 int barrier(const char *file, int line, int value, int how)
@@ -245,7 +268,7 @@ int barrier(const char *file, int line, int value, int how)
   block.result = how == BARRIER_COUNT ? sum : how == BARRIER_AND ? sum == n : how == BARRIER_OR ? sum > 0 : 0;
   block.at_barrier = 0;
   for (int i = 0; i < n; i++)
-    if (i != block.current)
+    if (i != (int)block.current)
       make_ready(i);
   return block.result;
 }

@@ -141,10 +141,14 @@ void Net::send(int to, const Header &header, const void *data)
 
 bool Net::flush(Peer &p)
 {
-  ssize_t n = p.gone || p.out.empty() ? 0 : ::send(p.fd, p.out.data(), p.out.size(), MSG_NOSIGNAL);
+  ssize_t n = p.gone || p.out.empty() ? 0 : ::send(p.fd, p.out.data() + p.sent, p.out.size() - p.sent, MSG_NOSIGNAL);
 
   if (n > 0)
-    p.out.erase(0, n);
+    p.sent += n;
+  if (p.sent == p.out.size()) {
+    p.out.clear();
+    p.sent = 0;
+  }
   return n > 0;
 }
 

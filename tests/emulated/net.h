@@ -35,6 +35,7 @@ class Net {
   struct Peer {
     int fd = -1;
     std::string out, in;
+    size_t sent = 0; /* bytes of `out` */
     bool gone = false;
   };
   std::vector<Peer> peers;

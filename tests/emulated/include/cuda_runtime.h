@@ -173,6 +173,7 @@ namespace emulated {
 struct Place {
   uint3 thread, block;
   dim3 block_dim, grid_dim;
+  int lane; /* of the thread's warp */
 };
 extern Place place;
 
@@ -203,7 +204,7 @@ enum { BARRIER_PLAIN, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
 /* What the lanes of a warp give each other: each lane names the lane that it reads; what it gets is 8 bytes. */
 uint64_t exchange(const char *what, unsigned mask, uint64_t value, int from);
 unsigned vote(const char *what, unsigned mask, bool value);
-int lane(void);
+inline int lane(void) { return place.lane; }
 
 template <typename T> T shuffle(const char *what, unsigned mask, T value, int from, int width)
 {
