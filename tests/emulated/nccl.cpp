@@ -201,15 +201,15 @@ void finish_collective(Call &c)
   std::string sum;
 
   for (int i = 0; i < size_of(c.comm); i++) {
-    std::string part = c.own;
+    Message m;
     if (i != c.comm->rank) {
-      Message m = box(c, i, COLLECTIVE).front();
+      m = std::move(box(c, i, COLLECTIVE).front());
       box(c, i, COLLECTIVE).pop_front();
       const Header &h = m.header, &o = c.header;
       if (h.kind != o.kind || h.n != o.n || h.type != o.type || h.op != o.op || h.root != o.root)
         mismatch(c, i, h);
-      part = m.data;
     }
+    const std::string &part = i == c.comm->rank ? c.own : m.data;
     if (c.kind == ALL_GATHER)
       memcpy((char *)c.to + i * bytes, part.data(), bytes);
     else if (c.kind == BROADCAST && i == c.root)
