@@ -182,6 +182,8 @@ __global__ static void backward_query(Shape s, const T *q, const T *k, const T *
     for (int r = 0; r < ROWS; r++) {
       int own = warp * ROWS + r, query = first + own;
       float slope = 0;
+      if (query >= s.q.len)
+        continue;
       if (sees(s, query, tile + lane)) {
         float p = expf(s.scale * dot(queries + own * dim1, keys + lane * dim1, s.dim) - lse[rows + query]);
         slope = s.scale * p * (dot(outs + own * dim1, values + lane * dim1, s.dim) - delta[rows + query]);
@@ -231,6 +233,8 @@ __global__ static void backward_key(Shape s, const T *q, const T *k, const T *v,
       for (int r = 0; r < ROWS; r++) {
         int own = warp * ROWS + r, query = tile + lane;
         float p = 0, slope = 0;
+        if (first + own >= s.kv.len)
+          continue;
         if (sees(s, query, first + own)) {
           p = expf(s.scale * dot(queries + lane * dim1, keys + own * dim1, s.dim) - lse[rows + query]);
           slope = s.scale * p * (dot(outs + lane * dim1, values + own * dim1, s.dim) - delta[rows + query]);
