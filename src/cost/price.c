@@ -1,6 +1,7 @@
 #include "cost/price.h"
 
 #include "cost/algorithms.h"
+#include "cost/chunks.h"
 #include "cost/kernel.h"
 #include "cost/offload.h"
 #include "cost/orthogonal.h"
@@ -146,7 +147,6 @@ typedef struct {
   Issued first, run; /* ops before the host first waits for the device; since it last did, or all */
   double waited_s;   /* between waits of the host */
   gboolean waits;
-  double product_s;  /* of the product that a collective in chunks feeds or follows; 0 = it runs whole */
   double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
   double exchange_slowdown; /* of computation beside it */
   double slowest;    /* LayerTimes' */
@@ -200,17 +200,6 @@ static void drain(Lanes *l)
   l->run = (Issued) { 0 };
 }
 
-/* What products hide of a collective in n chunks, of which the first or the last has none beside it: the n - 1 others
- * take the longer of the transfer and of the product, which runs slower as long as there is one. */
-static double hidden_in_chunks(const Lanes *l, const Op *op, const OpTime *time, double share)
-{
-  int n = op->collective.group.size;
-
-  if (l->product_s == 0)
-    return 0;
-  return (n - 1.0) / n * share * MIN(l->product_s, time->seconds / time->slowdown);
-}
-
 /* Of an op that takes so long alone, and that long beside the rest. */
 static void note_computed(const Lanes *l, const Op *op, double share, double alone_s, double taken_s)
 {
@@ -261,7 +250,9 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
     p->tensor_s += seconds;
   } else if (op->kind == OP_COLLECTIVE) {
     l->slowdown = time->slowdown;
-    l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds - hidden_in_chunks(l, op, time, share);
+    l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
+    if (!op_is_async(op, l->passes))
+      l->tensor_end -= share * chunks_hidden_s(time, op->collective.group.size);
     l->axis = op->collective.axis;
     p->tensor_s += seconds;
     if (!op_is_async(op, l->passes))
@@ -340,23 +331,6 @@ static void describe_op(const Priced *w, const Op *op, double op_seconds, double
   g_array_append_val(w->ops, described);
 }
 
-/* Seconds of the product that rows are gathered for, or scattered behind, where these travel in chunks: the next op of
- * its kind of pass, or the one before, kernels bound by memory aside. */
-static double product_of(const Priced *w, const Op *op, const GArray *ops, const OpTime *times)
-{
-  const Op *first = (const Op *)(gpointer)ops->data, *end = first + ops->len;
-  Collective what = op->collective.what;
-  int step = what == COLLECTIVE_ALL_GATHER ? 1 : -1;
-
-  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op_is_async(op, w->passes) ||
-      op->collective.axis != AXIS_TENSOR || (what != COLLECTIVE_ALL_GATHER && what != COLLECTIVE_REDUCE_SCATTER))
-    return 0;
-  for (const Op *next = op + step; next >= first && next < end; next += step)
-    if (next->pass == op->pass && next->kind != OP_MEMORY)
-      return next->kind == OP_MATMUL ? times[next - first].seconds : 0;
-  return 0;
-}
-
 static void price_op(gpointer data, const Op *op, double share)
 {
   Priced *w = data;
@@ -365,7 +339,6 @@ static void price_op(gpointer data, const Op *op, double share)
   const OpTime *times = forward ? w->times->forward : w->times->backward;
   const OpTime *time = &times[op - (const Op *)ops->data];
 
-  w->lanes.product_s = product_of(w, op, ops, times);
   lay_op(&w->lanes, op, time, share);
   if (w->ops)
     describe_op(w, op, time->seconds, share);
@@ -432,10 +405,14 @@ static void lose_by_switching(const GArray *ops, const Device *device, OpTime *t
     }
 }
 
+/* Of collectives, what computes beside them. */
 static void wait_for_slowest(const GArray *ops, double slowest, OpTime *times)
 {
-  for (guint i = 0; i < ops->len; i++)
+  for (guint i = 0; i < ops->len; i++) {
     times[i].seconds *= g_array_index(ops, Op, i).kind == OP_COLLECTIVE ? 1 : slowest;
+    times[i].chunks_s *= slowest;
+    times[i].added_s *= slowest;
+  }
 }
 
 LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
@@ -443,6 +420,8 @@ LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cl
   LayerTimes t = { price_ops(work->forward, passes, cluster, known),
                    price_ops(work->backward, passes, cluster, known), 0, 1 };
 
+  chunks_time(work->forward, passes, cluster, known, t.forward);
+  chunks_time(work->backward, passes, cluster, known, t.backward);
   lose_by_switching(work->forward, &cluster->device, t.forward);
   lose_by_switching(work->backward, &cluster->device, t.backward);
   if (cluster->device.rate_jitter > 0)
