@@ -1,1 +1,1 @@
-echo margin; ask="tdp-plan --model gpt3 --cluster jean-zay-v100-32gb --gpus 128"; for more in "" "--fix tp=4" "--memory-margin 0"; do $ask $more 2>&1 | grep -c 'memory margin forbids'; done; $ask --json 2>/dev/null | jq -c '[.plans[0].iteration_s, .notes]'
+echo margin; ask="tdp-plan --model gpt3 --cluster jean-zay-v100-32gb --gpus 128"; for more in "" "--fix tp=4" "--memory-margin 0"; do $ask $more 2>&1 | grep -c 'memory margin forbids'; done; $ask --fix tp=4 --json 2>/dev/null | jq -c '[.plans[0].iteration_s, .notes]'
