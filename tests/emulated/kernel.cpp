@@ -104,6 +104,8 @@ void go_on(Fiber *own, bool idle)
       block.spare.pop_back();
     }
     to = t.fiber;
+    if (!block.ready.empty() && block.threads[block.ready.front()].fiber)
+      fiber_prefetch(block.threads[block.ready.front()].fiber);
   }
   if (to == own)
     return;
