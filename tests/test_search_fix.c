@@ -1,5 +1,6 @@
 /* What --fix takes, and that plans have it. */
 #include "main.h"
+#include "plan/nearest.h"
 #include "search/space.h"
 #include "search_instance.h"
 
@@ -252,6 +253,38 @@ START_TEST(stages_on_one_rank_differ)
 }
 END_TEST
 
+/* Without what stays on the device alone the space has all else that offload adds, and nothing but that where activations
+ * stay there. */
+START_TEST(host_alone_leaves_out_what_stays)
+{
+  static const char *const frameworks[] = { "torchtitan", "deepspeed", "megatron-core-2026" };
+  GRand *rand = g_rand_new_with_seed(9);
+  guint left_out = 0;
+
+  for (int k = 0; k < 9; k++) {
+    Instance in;
+    instance_framework_init(&in, rand, frameworks[k % 3]);
+    in.options.space = SPACE_OFFLOAD;
+    g_autoptr(GArray) wide = instance_plans(&in);
+    in.options.space |= SPACE_HOST_ALONE;
+    g_autoptr(GArray) alone = instance_plans(&in);
+    guint met = 0;
+    for (guint i = 0; i < wide->len; i++) {
+      const Plan *plan = &g_array_index(wide, Plan, i);
+      gboolean stays = met == alone->len || !plan_same(plan, &g_array_index(alone, Plan, met));
+      ck_assert(!stays || !offload_any(&plan->offload));
+      ck_assert(k % 3 > 0 || stays != offload_any(&plan->offload));
+      met += !stays;
+      left_out += stays;
+    }
+    ck_assert_uint_eq(met, alone->len);
+    instance_clear(&in);
+  }
+  ck_assert_uint_gt(left_out, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds, sgd_is_whole_where_it_must_be,
           narrow_moments_are_legal, all_plans_have_what_is_fixed, layers_go_beside_fixed_states,
-          stages_on_one_rank_differ)
+          stages_on_one_rank_differ, host_alone_leaves_out_what_stays)

@@ -212,7 +212,7 @@ static void say_host(Planning *p, const SearchOptions *options)
   if (best->plan.recompute != RECOMPUTE_FULL || offload_any(&best->plan.offload) || p->objective->by_memory ||
       !may_go_to_host(options) || !space_can(p->framework, SPACE_OFFLOAD) || stop_heard(options->stop))
     return;
-  wider.space |= SPACE_OFFLOAD;
+  wider.space |= SPACE_OFFLOAD | SPACE_HOST_ALONE;
   wider.audit = NULL;
   wider.refine = wider.over = wider.tight = wider.least = FALSE;
   wider.known = best->value * (1 - TIE_SHARE);

@@ -81,8 +81,11 @@ Fixed fixed_none(void);
 /* NULL = any. */
 const Schedule *fixed_schedule(const Fixed *fixed);
 
-/* Choices that the space has only on demand. */
-typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8, SPACE_CONTEXT = 16 } SpaceExtra;
+/* Choices that the space has only on demand; beside SPACE_OFFLOAD SPACE_HOST_ALONE leaves out states on the device where the
+ * framework leaves activations there too: plans that the space has without SPACE_OFFLOAD. */
+typedef enum {
+  SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8, SPACE_CONTEXT = 16, SPACE_HOST_ALONE = 32
+} SpaceExtra;
 
 /* Whether a framework runs what `extra` adds, at least in part. */
 gboolean space_can(const Framework *framework, SpaceExtra extra);

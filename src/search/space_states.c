@@ -69,6 +69,14 @@ static const Offload offloads[] = {
   { .optimizer = STORE_NVME, .parameters = STORE_NVME },
 };
 
+/* Whether plans may keep states on the device: also with activations on the host. */
+static gboolean may_stay(const Asked *w, const Plan *plan)
+{
+  guint activations = 1u << CHOICE_OFFLOAD_ACTIVATIONS | 1u << CHOICE_OFFLOAD_LAYERS;
+
+  return !(w->options->space & SPACE_HOST_ALONE) || plan->framework->choices & activations;
+}
+
 /* Whether the space has plans of this stage and offload: none on the host unless it is asked for. */
 static gboolean offers(const Asked *w, const Plan *plan, int zero, int offload)
 {
@@ -85,9 +93,10 @@ static gboolean offers(const Asked *w, const Plan *plan, int zero, int offload)
   with.offload = offloads[offload];
   for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
     runs &= !plan_takes(&with, choice) || plan->framework->choices >> choice & 1;
-  return offload == 0 ||
-         (w->options->space & SPACE_OFFLOAD && runs &&
-          (offload == 1 ? zero > 0 || !plan_has_replicas(plan) : zero == 3));
+  if (offload == 0)
+    return may_stay(w, plan);
+  return w->options->space & SPACE_OFFLOAD && runs &&
+         (offload == 1 ? zero > 0 || !plan_has_replicas(plan) : zero == 3);
 }
 
 /* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
