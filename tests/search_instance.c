@@ -24,6 +24,17 @@ void instance_init(Instance *in, GRand *rand)
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 3, .threads = 2, .least = TRUE };
 }
 
+void instance_add_far(Instance *in, double bytes_per_s)
+{
+  for (int t = 0; t < in->cluster->n_tiers; t++) {
+    Tier *tier = &in->cluster->tiers[t];
+    tier->bytes_per_s = tier->port_bytes_per_s = MIN(tier->bytes_per_s, bytes_per_s);
+    tier->link.reduce_slowdown = 1.8;
+    tier->link.far_reduce_slowdown = 40;
+    tier->link.reduce_cache_bytes = 3e5;
+  }
+}
+
 void instance_odd_links(Instance *in, const char *framework, int devices, int slow)
 {
   in->model = fixture_llama(6, 512, 8, 8, 128, 512);
@@ -44,6 +55,16 @@ void instance_clear(Instance *in)
   framework_free(in->framework);
 }
 
+/* In one of three draws sums leave caches; what is drawn behind it is as without. */
+static void draw_far(Instance *in, const GRand *rand)
+{
+  GRand *own = g_rand_copy((GRand *)rand);
+
+  if (g_rand_int_range(own, 0, 3) == 0)
+    instance_add_far(in, 5e9);
+  g_rand_free(own);
+}
+
 void instance_small_init(Instance *in, GRand *rand)
 {
   static const int devices[] = { 1, 2, 2, 2, 4, 4, 6 };
@@ -57,6 +78,7 @@ void instance_small_init(Instance *in, GRand *rand)
   in->base = plan_default(in->model, in->framework);
   in->base.gpus = in->cluster->devices;
   in->base.global_batch = g_rand_int_range(rand, 1, 7);
+  draw_far(in, rand);
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1, .least = TRUE };
 }
 

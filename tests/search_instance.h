@@ -36,6 +36,9 @@ void instance_fix(Instance *in, GRand *rand);
 /* A small model on so many devices in nodes of 2; the links of tier `slow` carry 2 GB/s, all others 100. */
 void instance_odd_links(Instance *in, const char *framework, int devices, int slow);
 
+/* Links that carry no more than so much and whose processors add, those of vectors beyond 0.3 MB far slower. */
+void instance_add_far(Instance *in, double bytes_per_s);
+
 void instance_clear(Instance *in);
 
 /* Every legal plan of the space (Plan): plan_check accepts each. */

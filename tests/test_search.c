@@ -238,7 +238,9 @@ static void check_certificate(Instance *in, const GArray *values)
   in->options.known = 0;
   ck_assert_uint_eq(again->best->len, 1);
   ck_assert_mem_eq(again->best->data, r->best->data, sizeof(Found));
-  ck_assert_int_le(again->simulated, r->simulated);
+  /* where sums leave caches a plan may be bounded above that value and its kin without an overlap below: not simulated,
+   * it does not say how little they gain */
+  ck_assert(again->simulated <= r->simulated || in->cluster->tiers[0].link.far_reduce_slowdown > 0);
 }
 
 /* The front is what no plan beats, and nothing that a plan beats. */

@@ -34,6 +34,32 @@ START_TEST(bounds_hold_on_odd_links)
 }
 END_TEST
 
+/* Layers whose gradients stay in caches when they are added, as those of the whole stage in one vector would not. */
+START_TEST(bounds_hold_where_sums_leave_caches)
+{
+  static const char *const names[] = { "torchtitan", "tdp-run", "deepspeed", "fsdp" };
+  Instance in;
+
+  instance_odd_links(&in, names[_i / 4], 4, 0);
+  instance_add_far(&in, INFINITY);
+  for (int t = 0; t < in.cluster->n_tiers; t++)
+    in.cluster->tiers[t].link.reduce_cache_bytes = 2e6;
+  in.base.dp = 4;
+  in.base.zero = _i % 4;
+  in.base.global_batch = 8;
+  in.base.micro_batch = 1;
+  for (int off = 0; off < 8; off++) {
+    Plan plan = in.base;
+    plan.overlap.gradients = off & 1;
+    plan.overlap.parameters = off >> 1 & 1;
+    plan.sharding.no_sync = off >> 2;
+    if (plan_check(&plan, in.model, in.cluster, NULL) == RULE_NONE)
+      check_below(&in, &plan);
+  }
+  instance_clear(&in);
+}
+END_TEST
+
 /* Passes that are not run two as one take what they wait for, split or not: nearly all that a step does on slow links. */
 START_TEST(bounds_count_what_split_passes_wait_for)
 {
@@ -512,6 +538,8 @@ static void draw_swept(Instance *in, GRand *rand, int experts)
   in->cluster->tiers[0].devices = in->cluster->devices_per_node = MIN(p->gpus, drawn(rand, 4));
   if (plan_stages(p) > 1)
     cut_at_random(p, in->model->blocks, rand);
+  if (g_rand_int_range(rand, 0, 3) == 0)
+    instance_add_far(in, INFINITY);
 }
 
 /* No bound exceeds the simulation of such a plan; that by order is within a twentieth of it unless states are on the host,
@@ -556,6 +584,7 @@ END_TEST
 TEST_LOOPS("search bounds", { bounds_hold_for_drawn_orders, 2 }, { whole_blocks_exceed_a_room, 1 },
            { some_rank_holds_as_much_under_any_split, 2 }, { least_steps_hold_for_any_cut, 3 },
            { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
+           { bounds_hold_where_sums_leave_caches, 16 },
            { bounds_count_what_split_passes_wait_for, 4 }, { split_orders_bound_closely, 8 },
            { split_orders_bound_memory_closely, 5 }, { late_weight_gradients_bound_memory_closely, 4 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 },
            { bounds_hold_for_a_shared_host, 2 })

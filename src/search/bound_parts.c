@@ -114,8 +114,8 @@ static double gathers(const Bound *b, const BoundWeights *w, int kind)
   return bound_chunk_micro(b) * (once + again);
 }
 
-/* What the data lane carries before the norm whatever its order. One call is
- * never slower than its pieces. */
+/* What the data lane carries before the norm whatever its order. At Bound.site
+ * one call must be no slower than its pieces: site_of_pieces(). */
 static double data_lane(const Bound *b, const BoundWeights *w)
 {
   const StateLayout *p = bound_states(b, 0);
@@ -183,13 +183,37 @@ void bound_rank_groups(Bound *b)
   }
 }
 
+/* The site, or into `own` one on whose links no byte of a vector adds slower than the vector's first: programs sum
+ * gradients in pieces that may all stay in caches, which one vector of all of them does not. */
+static const Cluster *site_of_pieces(const Cluster *site, Cluster *own)
+{
+  gboolean far = FALSE;
+
+  for (int t = 0; t < site->n_tiers; t++)
+    far |= site->tiers[t].link.far_reduce_slowdown > site->tiers[t].link.reduce_slowdown;
+  if (!far)
+    return site;
+  *own = *site;
+  for (int t = 0; t < own->n_tiers; t++)
+    own->tiers[t].link.far_reduce_slowdown = MIN(own->tiers[t].link.far_reduce_slowdown,
+                                                 own->tiers[t].link.reduce_slowdown);
+  return own;
+}
+
 RankEnd bound_rank_end(Bound *b, const BoundWeights *w)
 {
   const double *params = w->params;
+  const Cluster *site = b->site;
+  Cluster pieces;
 
   bound_rank_groups(b);
-  return (RankEnd) { b->site, *w, bound_chunk_micro(b), data_lane(b, w), after_norm(b, w),
-                     reduction_tail(b, params), slowed_by_reductions(b, params) };
+  RankEnd end = { .site = site, .weights = *w, .micro = bound_chunk_micro(b), .last = after_norm(b, w) };
+  b->site = site_of_pieces(site, &pieces);
+  end.lane = data_lane(b, w);
+  end.tail = reduction_tail(b, params);
+  end.slowed = slowed_by_reductions(b, params);
+  b->site = site;
+  return end;
 }
 
 BoundWeights bound_weights_of(const Bound *b, int layer)
