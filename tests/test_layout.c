@@ -246,6 +246,36 @@ START_TEST(plans_mean_what_they_say)
 }
 END_TEST
 
+/* Of experts a part is a shard's, too, of which there are as many copies as of other weights; a shard group larger than the
+ * replicas, and more ranks for experts than there are, leave numbers that are finite. */
+START_TEST(experts_parts_are_their_shards)
+{
+  g_autoptr(Model) model = fixture_experts(1, 512, 8, 4, 128, 1000);
+  g_autoptr(Framework) f = fixture_framework("tdp-run");
+  Plan p = plan_default(model, f);
+
+  p.gpus = p.dp = 8;
+  p.ep = 2;
+  p.zero = 2;
+  for (int group = 1; group <= 8; group *= 2) {
+    p.shard_group = group;
+    const Layout l = layout_of(&p);
+    int parts = MAX(1, group / 2); /* 4 ranks hold the same experts, 8 / group times */
+    ck_assert_int_eq(l.states[1].shards, parts);
+    ck_assert_double_eq(l.passes.shard_bytes[1], f->shard_gradient_bytes + f->shard_sum_bytes / parts);
+    ck_assert_double_eq(l.passes.shard_bytes[0], f->shard_gradient_bytes + f->shard_sum_bytes / group);
+  }
+  ck_assert_double_gt(f->shard_sum_bytes, 0);
+  for (p.ep = 2; p.ep <= 32; p.ep *= 4)
+    for (p.shard_group = 1; p.shard_group <= 32; p.shard_group *= 2) {
+      const Layout l = layout_of(&p);
+      ck_assert_int_ge(MIN(l.states[0].shards, l.states[1].shards), 1);
+      ck_assert_int_ge(MIN(l.states[0].copies, l.states[1].copies), 1);
+      ck_assert(isfinite(l.passes.shard_bytes[0]) && isfinite(l.passes.shard_bytes[1]));
+    }
+}
+END_TEST
+
 /* ---- overlaps ---- */
 
 /* The plan with one overlap the other way. */
@@ -408,7 +438,7 @@ START_TEST(whole_sequences_change_no_heads)
 }
 END_TEST
 
-TEST_LOOPS("layout", { whole_sequences_change_no_heads, 1 }, { whole_rows_are_waited_for, 1 },
+TEST_LOOPS("layout", { experts_parts_are_their_shards, 1 }, { whole_sequences_change_no_heads, 1 }, { whole_rows_are_waited_for, 1 },
            { gradients_overlap_where_the_framework_does_it, 1 },
            { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
            { overlaps_mean_something_or_change_nothing, 1 },

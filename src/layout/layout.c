@@ -104,7 +104,7 @@ static double shard_bytes(const Plan *p, int replicas, int shards)
 void pass_layout_init(PassLayout *l, const Plan *p)
 {
   const ScheduleShape shape = plan_shape(p);
-  int replicas = plan_replicas(p), copies = MAX(1, replicas / plan_shards(p));
+  int replicas = plan_replicas(p);
 
   memset(l, 0, sizeof *l);
   l->framework = p->framework;
@@ -138,7 +138,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   see_optimizer(&l->optimizer, &p->optimizer);
   l->persistence = p->zero == 3 ? p->sharding.persistence : 0;
   l->shard_bytes[0] = shard_bytes(p, replicas, plan_shards(p));
-  l->shard_bytes[1] = shard_bytes(p, plan_expert_replicas(p), plan_expert_replicas(p) / copies);
+  l->shard_bytes[1] = shard_bytes(p, plan_expert_replicas(p), plan_expert_shards(p));
   l->overlap_tensor = p->overlap.tensor && (p->sequence_parallel || !p->framework->waits_for_whole_rows);
   l->overlap_experts = p->overlap.experts;
   l->overlap_exchange = p->overlap.exchange;
@@ -209,25 +209,23 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->drops_gradients = divides && (s->sums || s->stores_gradients);
 }
 
-/* Copies of a part of experts are as many as of other weights. */
 static void init_states(StateLayout states[2], const Plan *p)
 {
-  int replicas = plan_replicas(p), etp = plan_expert_tensor(p);
+  int etp = plan_expert_tensor(p);
 
   states[0] = (StateLayout) {
-    .framework = p->framework, .ranks = p->gpus, .zero = p->zero, .tensor = p->tp, .replicas = replicas,
-    .stride = p->tp, .shards = plan_shards(p), .formats = plan_formats(p),
+    .framework = p->framework, .ranks = p->gpus, .zero = p->zero, .tensor = p->tp,
+    .replicas = plan_replicas(p), .stride = p->tp, .shards = plan_shards(p), .copies = plan_copies(p),
+    .formats = plan_formats(p),
     .gathers_narrow = plan_gathers_narrow(p), .gradient_bytes = gradient_bytes(p),
     .usual_gradient_bytes = in_precision(p, p->framework->gradient_bytes), .reduce_bytes = reduce_bytes(p),
     .optimizer = p->optimizer, .offload = p->offload, .sharding = p->sharding,
   };
-  /* searches ask before the rules: a shard group may be too large */
-  states[0].copies = MAX(1, replicas / states[0].shards);
   states[1] = states[0];
   states[1].tensor = etp;
   states[1].stride = etp * p->ep;
   states[1].replicas = plan_expert_replicas(p);
-  states[1].shards = states[1].replicas / states[1].copies;
+  states[1].shards = plan_expert_shards(p);
   states[1].gathers_narrow &= p->framework->fp8_primary; /* torchao's are linear layers alone, experts are none */
   states[1].sharding.secondary = (gint64)p->sharding.secondary * p->tp / states[1].stride;
   set_rules(&states[0], p);

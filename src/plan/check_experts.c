@@ -63,7 +63,7 @@ static gboolean check_expert_ranks(const Subject *s, GError **error)
 gboolean check_expert_copies(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
-  int copies = plan_replicas(p) / plan_shards(p);
+  int copies = plan_copies(p);
 
   if (plan_expert_replicas(p) % copies != 0)
     return broken(error, "shard_group_size: %d: expected that its %d copies divide the %d ranks that hold the same "

@@ -186,7 +186,7 @@ static gboolean context_cut(const Subject *s)
 {
   const Plan *p = s->plan;
 
-  return shard_group(s) && p->dp % (plan_replicas(p) / plan_shards(p)) != 0;
+  return shard_group(s) && p->dp % plan_copies(p) != 0;
 }
 
 static gboolean client_optimizer(const Subject *s)

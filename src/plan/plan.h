@@ -186,6 +186,12 @@ static inline int plan_shards(const Plan *p)
   return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
 }
 
+/* Copies of such a part: 1 where a shard group is larger than the replicas, which rules turn down and some ask before. */
+static inline int plan_copies(const Plan *p)
+{
+  return MAX(1, plan_replicas(p) / plan_shards(p));
+}
+
 /* Ranks that share an expert's matrices. */
 static inline int plan_expert_tensor(const Plan *p)
 {
@@ -205,6 +211,13 @@ gboolean plan_pads_experts(const Plan *plan);
 static inline int plan_expert_replicas(const Plan *p)
 {
   return (gint64)plan_replicas(p) * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
+}
+
+/* Ranks that a replica of experts' optimizer states is divided over; copies of a part are as many as of other weights.
+ * At least 1, whatever rules say of the plan. */
+static inline int plan_expert_shards(const Plan *p)
+{
+  return MAX(1, plan_expert_replicas(p) / plan_copies(p));
 }
 
 /* Whether any weights stand on several ranks, which sum their gradients; ask this, not for a degree. */
