@@ -166,6 +166,7 @@ static const struct {
   { CONVERTED(LLAMA, "\"mine\""), "\"precision\": \"bf16\"", "model.converters: mine: not simulated\n" },
   { CONVERTED(DEEPSEEK, "\"quantize.grouped_mm.float8\""), "\"precision\": \"bf16\"",
     "model.converters: quantize.grouped_mm.float8: products of experts are simulated in the format of all others\n" },
+  { CONVERTED(LLAMA, "\"quantize.grouped_mm.mx\""), "\"precision\": \"bf16\"", "" },
   { CONVERTED(DEEPSEEK, "\"quantize.linear.mx\""), "\"precision\": \"fp8\"",
     "model.converters: none of grouped_mm: products of experts are simulated in the linear layers' format\n" },
   { CONVERTED(DEEPSEEK, "\"quantize.linear.mx\", \"quantize.grouped_mm.mx\""), "\"precision\": \"fp8\"", "" },

@@ -406,7 +406,7 @@ static void say_converters(ConfigReading *r, const Degrees *d)
     else if (*names[i] && !g_strv_contains(linear, names[i]))
       launch_assume(&r->to, "model.converters: %s: not simulated", names[i]);
   }
-  if (experts && !narrow)
+  if (experts && !narrow && d->experts)
     launch_assume(&r->to, "model.converters: %s: products of experts are simulated in the format of all others",
                   experts);
   if (!experts && narrow && d->experts)
