@@ -162,6 +162,27 @@ START_TEST(auto_goes_by_the_width)
 }
 END_TEST
 
+/* For want of the width, or because the trainer fills in no such key: the reason is the one that holds. */
+START_TEST(auto_that_nobody_fills_in_says_why)
+{
+  static const char text[] = "{ " MICRO "2, \"zero_optimization\": { \"stage\": 3, \"stage3_max_live_parameters\": \"auto\", "
+                             "\"reduce_bucket_size\": \"auto\" } }";
+
+  for (int hidden = 0; hidden <= 4096; hidden += 4096) {
+    g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8, .hidden = hidden }, NULL);
+    g_autoptr(GString) said = g_string_new(NULL);
+    for (guint i = 0; i < l->assumed->len; i++)
+      g_string_append_printf(said, "%s\n", (char *)l->assumed->pdata[i]);
+    ck_assert_ptr_null(strstr(l->plan, "max_live"));
+    ck_assert_msg(strstr(said->str, "stage3_max_live_parameters: DeepSpeed's own: the file says auto, and Hugging Face's "
+                         "trainer fills in no such key\n") != NULL, "%s", said->str);
+    ck_assert_msg((strstr(said->str, "reduce_bucket_size: DeepSpeed's own: the file says auto, and the model's width is "
+                          "not known\n") != NULL) == !hidden, "%s", said->str);
+  }
+}
+END_TEST
+
 TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 },
            { wrong_format_is_named, 1 }, { auto_goes_by_the_width, 1 },
+           { auto_that_nobody_fills_in_says_why, 1 },
            { what_is_left_out_is_said, 1 })

@@ -42,24 +42,26 @@ static int read_stage(ConfigReading *r)
 }
 
 /* What Hugging Face's trainer fills in for "auto", by the model's width (transformers, integrations/deepspeed.py:
- * trainer_config_finalize). */
+ * trainer_config_finalize); -1 of a key that it leaves alone. */
 static double filled_in(const char *key, double hidden)
 {
   if (g_str_equal(key, "reduce_bucket_size"))
     return hidden * hidden;
   if (g_str_equal(key, "stage3_prefetch_bucket_size"))
     return floor(0.9 * hidden * hidden);
-  return g_str_equal(key, "stage3_param_persistence_threshold") ? 10 * hidden : 0;
+  return g_str_equal(key, "stage3_param_persistence_threshold") ? 10 * hidden : -1;
 }
 
 static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
 {
   g_autofree char *path = g_strconcat(ZERO, key, NULL);
-  double value = is_auto(r, path) ? filled_in(key, r->hidden) : g_ascii_strtod(settings_text(r->from, path), NULL);
+  gboolean open = is_auto(r, path);
+  double value = open ? filled_in(key, r->hidden) : g_ascii_strtod(settings_text(r->from, path), NULL);
 
-  if (is_auto(r, path) && value < 1)
-    launch_assume(&r->to, "%s: DeepSpeed's own: the file says auto, and the model's width is not known", path);
-  else if (is_auto(r, path))
+  if (open && value < 1)
+    launch_assume(&r->to, "%s: DeepSpeed's own: the file says auto, and %s", path,
+                  value < 0 ? "Hugging Face's trainer fills in no such key" : "the model's width is not known");
+  else if (open)
     launch_assume(&r->to, "%s: %.0f: the file says auto, which Hugging Face's trainer fills in by the model's width",
                   path, value);
   if (value >= 1)
