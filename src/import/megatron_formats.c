@@ -77,10 +77,10 @@ static const char *fsdp_format(Reading *r, const char *framework, const char *na
 void megatron_shards_say(Reading *r, const char *name, int tensor)
 {
   int shards = reading_int(r, name, tensor);
-  g_autofree char *flag = g_strdelimit(g_strdup(name), "_", '-');
+  g_autofree char *flag = argument_flag(name);
 
   if (shards > tensor)
-    launch_assume(&r->to, "--%s: %d: simulated as %d: ranks that divide weights beside tensor parallelism, and gather "
+    launch_assume(&r->to, "%s: %d: simulated as %d: ranks that divide weights beside tensor parallelism, and gather "
                   "each for its use, are not", flag, shards, tensor);
 }
 
