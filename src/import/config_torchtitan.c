@@ -378,7 +378,7 @@ static void say_compiled(ConfigReading *r)
 {
   const Settings *s = r->from;
   gboolean compiled = settings_true(s, "compile.enable", FALSE);
-  const Setting *parts = settings_unread(s, "compile.components"); /* which stays among what is not simulated */
+  const Setting *parts = settings_last(s, "compile.components"); /* which stays among what is not simulated */
 
   if (r->framework || is_early(s))
     return;
@@ -457,7 +457,7 @@ static void read_usual(const Settings *s)
                                           { "optimizer.early_step_in_backward", "false" } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(usual); i++) {
-    const Setting *one = settings_unread(s, usual[i][0]);
+    const Setting *one = settings_last(s, usual[i][0]);
     if (one && g_str_equal(one->value, usual[i][1]))
       settings_find(s, usual[i][0]);
   }

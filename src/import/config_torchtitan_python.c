@@ -96,7 +96,7 @@ static void add_sequences(ConfigReading *r, const Settings *own, Settings *out)
       !settings_true(own, "training.disable_cuda_graphs", FALSE))
     launch_assume(&r->to, "training.disable_cuda_graphs: False: simulated as if it were True: torchtitan's recorded steps are "
                   "not simulated");
-  const Setting *stages = settings_unread(own, PARALLEL "pipeline_parallel_degree");
+  const Setting *stages = settings_last(own, PARALLEL "pipeline_parallel_degree");
   if (!stages || g_ascii_strtoll(stages->value, NULL, 10) <= 1)
     parts = 1; /* as torchtitan has it */
   add_setting(out, "training.seq_len", g_strdup_printf("%d", seq));
@@ -181,10 +181,10 @@ static void take_filters(ConfigReading *r, const char *converters, Settings *out
 /* Names that TOML has for what Python calls. */
 static void add_called(const Settings *own, const char *function, ConfigReading *r, Settings *out)
 {
-  const Setting *ac = settings_unread(own, "activation_checkpoint");
-  const Setting *spec = settings_unread(own, "model_spec.converters"), *optimizer = settings_unread(own, "optimizer");
-  const Setting *exchange = settings_unread(own, "model_spec.moe_comm_backend");
-  const Setting *loss = settings_unread(own, "loss");
+  const Setting *ac = settings_last(own, "activation_checkpoint");
+  const Setting *spec = settings_last(own, "model_spec.converters"), *optimizer = settings_last(own, "optimizer");
+  const Setting *exchange = settings_last(own, "model_spec.moe_comm_backend");
+  const Setting *loss = settings_last(own, "loss");
   const char *flavor = settings_text(own, "model_spec.0");
 
   if (loss)

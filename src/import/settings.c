@@ -280,16 +280,6 @@ const Setting *settings_find(const Settings *s, const char *path)
   return found;
 }
 
-const Setting *settings_unread(const Settings *s, const char *path)
-{
-  for (guint i = s->list->len; i-- > 0;) {
-    const Setting *one = s->list->pdata[i];
-    if (!one->read && g_str_equal(one->path, path))
-      return one;
-  }
-  return NULL;
-}
-
 const char *settings_text(const Settings *s, const char *path)
 {
   const Setting *one = settings_find(s, path);
@@ -302,7 +292,7 @@ gboolean settings_true(const Settings *s, const char *path, gboolean usual)
   return *text ? g_ascii_strcasecmp(text, "true") == 0 : usual;
 }
 
-Setting *settings_last(const Settings *s, const char *path)
+static Setting *last_of(const Settings *s, const char *path)
 {
   for (guint i = s->list->len; i-- > 0;)
     if (g_str_equal(((Setting *)s->list->pdata[i])->path, path))
@@ -310,9 +300,14 @@ Setting *settings_last(const Settings *s, const char *path)
   return NULL;
 }
 
+const Setting *settings_last(const Settings *s, const char *path)
+{
+  return last_of(s, path);
+}
+
 gboolean settings_rename(Settings *s, const char *told, const char *path)
 {
-  Setting *one = settings_last(s, path) ? NULL : settings_last(s, told);
+  Setting *one = last_of(s, path) ? NULL : last_of(s, told);
 
   if (!one)
     return FALSE;

@@ -71,10 +71,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Settings, settings_free)
 const Setting *settings_find(const Settings *settings, const char *path);
 
 /* The last of this path, whatever it says; it does not count as read. NULL if there is none. */
-Setting *settings_last(const Settings *settings, const char *path);
-
-/* One that nobody looked up, and stays so; NULL = there is none. */
-const Setting *settings_unread(const Settings *settings, const char *path);
+const Setting *settings_last(const Settings *settings, const char *path);
 
 /* Its value, "" where it is not there. */
 const char *settings_text(const Settings *settings, const char *path);
