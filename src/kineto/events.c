@@ -29,11 +29,11 @@ static const char *const kernels[COLLECTIVE_COUNT] = {
   [COLLECTIVE_BROADCAST] = "Broadcast",    [COLLECTIVE_SEND] = "SendRecv",
 };
 
-/* As MPI calls them. */
-static const char *const calls[COLLECTIVE_COUNT] = {
-  [COLLECTIVE_ALL_REDUCE] = "Iallreduce",   [COLLECTIVE_ALL_GATHER] = "Iallgather",
-  [COLLECTIVE_REDUCE_SCATTER] = "Ireduce_scatter_block", [COLLECTIVE_ALL_TO_ALL] = "Ialltoallv",
-  [COLLECTIVE_BROADCAST] = "Ibcast",        [COLLECTIVE_SEND] = "Isend",
+/* As MPI's standard names operations. */
+static const char *const mpi_operations[COLLECTIVE_COUNT] = {
+  [COLLECTIVE_ALL_REDUCE] = "Allreduce",   [COLLECTIVE_ALL_GATHER] = "Allgather",
+  [COLLECTIVE_REDUCE_SCATTER] = "Reduce_scatter", [COLLECTIVE_ALL_TO_ALL] = "Alltoall",
+  [COLLECTIVE_BROADCAST] = "Bcast",        [COLLECTIVE_SEND] = "Send",
 };
 
 /* As torch's argument "Collective name". */
@@ -230,11 +230,11 @@ static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segme
 }
 
 /* Newly allocated: by the library that runs. */
-static char *communication_name(const TraceIndex *x, const char *kernel, const char *call)
+static char *communication_name(const TraceIndex *x, const char *kernel, const char *operation)
 {
   gboolean mpi = device_is_core(&x->view->result->cluster->device);
 
-  return g_strconcat(mpi ? "MPI_" : "ncclDevKernel_", mpi ? call : kernel, NULL);
+  return g_strconcat(mpi ? "MPI_" : "ncclDevKernel_", mpi ? operation : kernel, NULL);
 }
 
 /* Computes first, then what of its communication nothing hides. */
@@ -270,7 +270,7 @@ static void put_communication(EventSink *sink, const TraceIndex *x, const Span *
   const Segment *segment = &g_array_index(x->view->trace->segments, Segment, s->segment);
   g_autofree char *algorithm = segment->cost.algorithm ? g_ascii_strup(segment->cost.algorithm, -1) : g_strdup("");
   Collective collective = s->kind == TASK_SEND ? COLLECTIVE_SEND : segment->collective;
-  g_autofree char *kind = communication_name(x, kernels[collective], calls[collective]);
+  g_autofree char *kind = communication_name(x, kernels[collective], mpi_operations[collective]);
   g_autofree char *name = s->kind == TASK_SEND
                               ? g_strdup_printf("%s(%c mb%u c%d)", kind, pass_letters[s->pass], s->micro, s->chunk)
                               : g_strdup_printf("%s_%s(%s)", kind, algorithm, task_kind_names[s->kind]);

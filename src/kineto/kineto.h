@@ -18,8 +18,9 @@
  * to the nanosecond.
  *
  * Communication kernels are called nccl..., by which such tools know them, and
- * MPI_... on cores of a CPU, which tdp-run and torch join by MPI; their sizes are
- * given as elements of one byte.
+ * MPI_... on cores of a CPU, which tdp-run and torch join by MPI. These are names
+ * of operations, such as MPI_Reduce_scatter, not of calls: tdp-run makes a sum out
+ * of several. Sizes are given as elements of one byte.
  *
  * Rows of a trace hold equally many consecutive ranks.
  */
