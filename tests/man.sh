@@ -64,6 +64,13 @@ if [ -s "$work/read" ] && diff "$work/said" "$work/read"; then echo "ok man-fram
 else echo "not ok man-framework-optional: docs/plan.md and src/plan/framework.c let other keys be left out"; fi
 sed -n '/columns\[\] = {/,/};/p' src/validate/case.c | grep -oE '"[a-z_]+"' | sed 's/"\(.*\)"/`\1` ●/' | missing cases docs/cases.md
 
+# What notes of case files are searched for.
+{
+  grep -ohE 'strstr\((note|csv_cell\(csv, row, "note"\)), "[^"]+"' src/validate/*.c | sed 's/.*, "/"/'
+  grep -ohE 'read_list\(note, "[^"]+"' src/validate/passes.c | sed 's/.*, "/"/'
+  sed -n '/^gboolean case_noted_/,/;$/p' src/validate/case_experts.c | grep -oE '"[^"]+"'
+} | tr -d '"' | missing notes docs/cases.md
+
 command -v man >/dev/null || { echo "skip man-warnings: no man"; exit; }
 for page in docs/man/*.[13] "$BUILD"/man/*.5; do
   said=$(LC_ALL=C.UTF-8 man --warnings=all -l "$page" 2>&1 >/dev/null | head -n 1)
