@@ -23,7 +23,7 @@ static const struct {
   { "{ \"train_batch_size\": 64, " MICRO "4, " STEPS "4 }", 8, { "\"gpus\": 8" },
     "train_batch_size: 64: expected 4 x gradient_accumulation_steps 4 x 8 ranks: DeepSpeed refuses it\n" },
   { "{ \"train_batch_size\": 63, " MICRO "4, " STEPS "4 }", 0, { "\"gpus\": 1", "\"global_batch_size\": 63" },
-    "gpus: 1: the file does not say how many it runs on (--gpus)\n"
+    "gpus: 1: the file does not say how many it runs on\n"
     "train_batch_size: 63: expected 4 x gradient_accumulation_steps 4 x 1 ranks: DeepSpeed refuses it\n" },
   /* what is filled in is said once, and nothing of what follows from the rest */
   { "{ \"train_batch_size\": \"auto\", " MICRO "\"auto\", " STEPS "\"auto\" }", 8,
@@ -183,7 +183,26 @@ START_TEST(auto_that_nobody_fills_in_says_why)
 }
 END_TEST
 
+/* Lines are of all programs, of which tdp-plan alone has the options that answer them. */
+START_TEST(options_stand_apart)
+{
+  static const struct { const char *starts, *option; } expected[] = {
+    { "gpus: 1: ", "--gpus" }, { "seq_length: ", "--seq" }, { "recompute_granularity: ", NULL } };
+  g_autoptr(Launch) l = launch_read("{ " MICRO "2 }", "x.json", &(LaunchOptions) { 0 }, NULL);
+
+  ck_assert_uint_eq(l->options->len, l->assumed->len);
+  for (gsize k = 0; k < G_N_ELEMENTS(expected); k++) {
+    guint i = 0;
+    while (i < l->assumed->len && !g_str_has_prefix(l->assumed->pdata[i], expected[k].starts))
+      i++;
+    ck_assert_msg(i < l->assumed->len, "%s", expected[k].starts);
+    ck_assert_pstr_eq(l->options->pdata[i], expected[k].option);
+    ck_assert_ptr_null(strstr(l->assumed->pdata[i], "(--"));
+  }
+}
+END_TEST
+
 TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 },
            { wrong_format_is_named, 1 }, { auto_goes_by_the_width, 1 },
-           { auto_that_nobody_fills_in_says_why, 1 },
+           { auto_that_nobody_fills_in_says_why, 1 }, { options_stand_apart, 1 },
            { what_is_left_out_is_said, 1 })

@@ -80,6 +80,18 @@ static void append_lines(GString *text, const char *title, const GPtrArray *line
     g_string_append_printf(text, "  %s\n", (const char *)lines->pdata[i]);
 }
 
+/* With the options that say it, in brackets; the caller frees it. */
+static GPtrArray *assumed_lines(const Launch *l)
+{
+  GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
+
+  for (guint i = 0; i < l->assumed->len; i++) {
+    const char *line = l->assumed->pdata[i], *option = l->options->pdata[i];
+    g_ptr_array_add(lines, option ? g_strdup_printf("%s (%s)", line, option) : g_strdup(line));
+  }
+  return lines;
+}
+
 static void append_answer(GString *text, const char *title, const Answer *a)
 {
   g_autofree char *rows = answer_text(a);
@@ -191,7 +203,8 @@ char *improvement_text(const Improvement *m)
     g_string_append(text, inputs);
   }
   if (l) {
-    append_lines(text, "\nTaken for granted", l->assumed);
+    g_autoptr(GPtrArray) assumed = assumed_lines(l);
+    append_lines(text, "\nTaken for granted", assumed);
     append_lines(text, "\nNot known, and left alone", l->unknown);
   }
   append_own(m, text);
@@ -214,12 +227,14 @@ static void write_lines(JsonWriter *w, const char *key, const GPtrArray *lines)
 
 static void write_launch(const Launch *l, JsonWriter *w)
 {
+  g_autoptr(GPtrArray) assumed = assumed_lines(l);
+
   json_put_string(w, "kind", l->title);
   if (l->measured_s > 0)
     json_put_real(w, "measured_s", l->measured_s);
   if (l->measured_bytes > 0)
     json_put_real(w, "measured_memory_bytes", l->measured_bytes);
-  write_lines(w, "assumed", l->assumed);
+  write_lines(w, "assumed", assumed);
   write_lines(w, "ignored", l->ignored);
   write_lines(w, "not_simulated", l->beyond);
   write_lines(w, "unknown", l->unknown);

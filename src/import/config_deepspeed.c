@@ -262,7 +262,7 @@ static void put_seq(ConfigReading *r, JsonWriter *w)
   if (r->seq > 0)
     json_put_int(w, "seq_length", r->seq);
   else
-    launch_assume(&r->to, "seq_length: the model's: the file names none (--seq)");
+    launch_assume_open(&r->to, "--seq", "seq_length: the model's: the file names none");
 }
 
 static gboolean read_both(ConfigReading *r)

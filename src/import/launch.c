@@ -27,6 +27,7 @@ Launch *launch_new(void)
   l->beyond = lines_new();
   l->unknown = lines_new();
   l->assumed = lines_new();
+  l->options = lines_new();
   return l;
 }
 
@@ -43,19 +44,35 @@ gboolean launch_fail(LaunchReading *r, const char *format, ...)
   return FALSE;
 }
 
+/* Takes the line. */
+static void add_assumed(Launch *out, const char *option, char *line)
+{
+  g_ptr_array_add(out->assumed, line);
+  g_ptr_array_add(out->options, g_strdup(option));
+}
+
 void launch_assume(LaunchReading *r, const char *format, ...)
 {
   va_list args;
 
   va_start(args, format);
-  g_ptr_array_add(r->out->assumed, g_strdup_vprintf(format, args));
+  add_assumed(r->out, NULL, g_strdup_vprintf(format, args));
+  va_end(args);
+}
+
+void launch_assume_open(LaunchReading *r, const char *option, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  add_assumed(r->out, option, g_strdup_vprintf(format, args));
   va_end(args);
 }
 
 void launch_assume_gpus(LaunchReading *r, int gpus)
 {
   r->out->gpus_open = TRUE;
-  launch_assume(r, "gpus: %d: the file does not say how many it runs on (--gpus)", gpus);
+  launch_assume_open(r, "--gpus", "gpus: %d: the file does not say how many it runs on", gpus);
 }
 
 void launch_free(Launch *l)
@@ -67,6 +84,7 @@ void launch_free(Launch *l)
   g_ptr_array_unref(l->beyond);
   g_ptr_array_unref(l->unknown);
   g_ptr_array_unref(l->assumed);
+  g_ptr_array_unref(l->options);
   g_free(l);
 }
 
@@ -325,13 +343,13 @@ static void name_unread(const ShellScript *script, const Arguments *a, const cha
 {
   for (guint i = 0; script && given && i < script->idle->len; i++)
     if (g_strv_contains(given, script->idle->pdata[i]))
-      g_ptr_array_add(out->assumed, g_strdup_printf("--script-args: %s: nothing in the script asks for it",
-                                                    (const char *)script->idle->pdata[i]));
+      add_assumed(out, NULL, g_strdup_printf("--script-args: %s: nothing in the script asks for it",
+                                             (const char *)script->idle->pdata[i]));
   for (guint i = 0; i < a->open->len; i++)
-    g_ptr_array_add(out->assumed, g_strdup_printf("%s: nothing in the script says it: no arguments (--script-args)",
-                                                  (const char *)a->open->pdata[i]));
+    add_assumed(out, "--script-args", g_strdup_printf("%s: nothing in the script says it: no arguments",
+                                                      (const char *)a->open->pdata[i]));
   for (guint i = 0; script && i < script->unread->len; i++)
-    g_ptr_array_add(out->assumed, g_strdup(script->unread->pdata[i]));
+    add_assumed(out, NULL, g_strdup(script->unread->pdata[i]));
 }
 
 /* A branch may have been taken, or none, for want of an argument. */

@@ -33,6 +33,8 @@ typedef struct {
   GPtrArray *beyond;  /* char *: the same of what is, and is not simulated */
   GPtrArray *unknown; /* char *: arguments that no table has */
   GPtrArray *assumed; /* char *: what is taken for granted, a line each */
+  GPtrArray *options; /* char *: the option that tells LaunchOptions what a line of `assumed` takes, as in "--gpus", for
+                         programs that have it; NULL = none does; as many as lines */
 } Launch;
 
 /* Whether a text is such a run, rather than a file of ours. */

@@ -16,8 +16,9 @@ typedef struct {
 /* FALSE, and the error "FILE: ..." unless there is one. */
 gboolean launch_fail(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* Takes a line for granted. */
+/* Takes a line for granted: where no option says it, or where one does, which the line does not name. */
 void launch_assume(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
+void launch_assume_open(LaunchReading *r, const char *option, const char *format, ...) G_GNUC_PRINTF(3, 4);
 void launch_assume_gpus(LaunchReading *r, int gpus); /* of a file that does not say how many */
 
 Launch *launch_new(void);

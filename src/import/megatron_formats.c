@@ -59,8 +59,8 @@ static const char *unnamed_grads(Reading *r, const char *framework)
   if (g_strv_contains(recent, framework))
     return "auto";
   if (!r->framework && reading_flag(r, "bf16") && !reading_flag(r, "grad_reduce_in_bf16"))
-    launch_assume(&r->to, "main_grads_dtype: fp32, as before Core 0.17: since then Megatron-FSDP accumulates in bf16 "
-                  "without --megatron-fsdp-main-grads-dtype (--framework megatron-core-2026)");
+    launch_assume_open(&r->to, "--framework megatron-core-2026", "main_grads_dtype: fp32, as before Core 0.17: since "
+                       "then Megatron-FSDP accumulates in bf16 without --megatron-fsdp-main-grads-dtype");
   return "";
 }
 

@@ -500,8 +500,8 @@ static void read_gpus(Reading *r, Degrees *d)
   else if (r->asked)
     d->gpus = r->gpus;
   else if (r->gpus > 0 && d->gpus != r->gpus)
-    launch_assume(&r->to, "gpus: %d: the launch line's %d do not divide into tensor %d x pipeline %d x context %d and "
-                  "experts over %d (--gpus)", d->gpus, r->gpus, d->tp, d->pp, d->cp, (int)experts);
+    launch_assume_open(&r->to, "--gpus", "gpus: %d: the launch line's %d do not divide into tensor %d x pipeline %d x "
+                       "context %d and experts over %d", d->gpus, r->gpus, d->tp, d->pp, d->cp, (int)experts);
   else if (r->gpus <= 0)
     launch_assume_gpus(&r->to, d->gpus);
 }
