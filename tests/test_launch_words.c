@@ -318,6 +318,20 @@ START_TEST(formats_of_fsdp)
 }
 END_TEST
 
+/* Ranks of a launch line that the degrees do not divide: another number may be told. */
+START_TEST(ranks_that_do_not_divide)
+{
+  g_autoptr(Launch) l = launch_read("torchrun --nproc_per_node 6 pretrain_gpt.py " SIZES
+                                    "--tensor-model-parallel-size 4\n", "x.sh", &(LaunchOptions) { 0 }, NULL);
+
+  ck_assert_int_eq(l->gpus, 8);
+  guint at = 0;
+  ck_assert(g_ptr_array_find_with_equal_func(l->assumed, "gpus: 8: the launch line's 6 do not divide into tensor 4 x "
+                                             "pipeline 1 x context 1 and experts over 1", g_str_equal, &at));
+  ck_assert_pstr_eq(l->options->pdata[at], "--gpus");
+}
+END_TEST
+
 /* Without these words Core accumulates in bf16 from 0.17 on, in fp32 before. Of a script that may run on either it is said. */
 START_TEST(formats_of_fsdp_by_generation)
 {
@@ -341,7 +355,8 @@ START_TEST(formats_of_fsdp_by_generation)
     ck_assert_msg(l != NULL, "%s", error ? error->message : "");
     ck_assert_msg((strstr(l->plan, "\"main_grads_dtype\": \"bf16\"") != NULL) == cases[i].narrow, "%zu: %s", i, l->plan);
     for (guint k = 0; k < l->assumed->len; k++)
-      said |= g_str_has_prefix(l->assumed->pdata[k], "main_grads_dtype: fp32, as before Core 0.17: ");
+      said |= g_str_has_prefix(l->assumed->pdata[k], "main_grads_dtype: fp32, as before Core 0.17: ") &&
+              g_strcmp0(l->options->pdata[k], "--framework megatron-core-2026") == 0;
     ck_assert_msg(said == cases[i].said, "%zu", i);
   }
 }
@@ -574,5 +589,5 @@ END_TEST
 
 TEST_MAIN("launch-words", weights_beside_narrow_products, layers_of_kinds, patterns, pattern_lengths, exchanges,
           kernels_of_experts, stages_with_embedding, shards, formats_of_fsdp, formats_of_fsdp_by_generation,
-          batches_of_schedules, named_tokenizers, padded_vocabularies, weight_shards, not_simulated,
-          groups_are_apart, groups_of_arguments, recorded_layers)
+          ranks_that_do_not_divide, batches_of_schedules, named_tokenizers, padded_vocabularies, weight_shards,
+          not_simulated, groups_are_apart, groups_of_arguments, recorded_layers)
