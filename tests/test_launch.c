@@ -2,10 +2,10 @@
 #include "main.h"
 
 #include "base/error.h"
-#include "base/files.h"
 #include "export/export.h"
 #include "fixture.h"
 #include "import/launch.h"
+#include "launch_sample.h"
 #include "plan/nearest.h"
 #include "sim/simulate.h"
 
@@ -302,26 +302,6 @@ END_TEST
 
 /* ---- scripts as people write them ---- */
 
-static char *sample(const char *name)
-{
-  g_autofree char *below = g_strdup_printf("tests/data/launch/%s", name), *path = files_data_path(below);
-  char *text = NULL;
-
-  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
-  return text;
-}
-
-static Launch *launched(const char *name, int gpus)
-{
-  g_autofree char *text = sample(name);
-  g_autoptr(GError) error = NULL;
-
-  ck_assert(launch_recognises(text));
-  Launch *l = launch_read(text, name, &(LaunchOptions) { gpus }, &error);
-  ck_assert_msg(l != NULL, "%s", error ? error->message : "");
-  return l;
-}
-
 static void has(const char *text, const char *part)
 {
   ck_assert_msg(strstr(text, part) != NULL, "no %s in %s", part, text);
@@ -329,7 +309,7 @@ static void has(const char *text, const char *part)
 
 START_TEST(arrays)
 {
-  g_autoptr(Launch) l = launched("arrays.sh", 0);
+  g_autoptr(Launch) l = launch_of_sample("arrays.sh", 0);
 
   ck_assert_int_eq(l->gpus, 16);
   has(l->model, "\"layers\": 16");
@@ -349,8 +329,8 @@ END_TEST
 
 START_TEST(strings)
 {
-  g_autoptr(Launch) l = launched("strings.slurm", 0);
-  g_autoptr(Launch) more = launched("strings.slurm", 64);
+  g_autoptr(Launch) l = launch_of_sample("strings.slurm", 0);
+  g_autoptr(Launch) more = launch_of_sample("strings.slurm", 64);
 
   ck_assert_int_eq(l->gpus, 32);
   ck_assert_int_eq(more->gpus, 64);
@@ -429,7 +409,7 @@ static char *changed_lines(const char *before, const char *after)
 static void changes_of_file(const char *name, const char *before, const char *after, const char *lines,
                             const char *undone)
 {
-  g_autofree char *text = sample(name);
+  g_autofree char *text = launch_sample(name);
   g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
   g_autofree char *changed = launch_change(text, name, NULL, before, after, left);
 
@@ -497,8 +477,8 @@ END_TEST
 
 START_TEST(settings)
 {
-  g_autoptr(Launch) titan = launched("llama3_8b.toml", 16), nano = launched("tiny.yaml", 0),
-      zero = launched("zero2.json", 8);
+  g_autoptr(Launch) titan = launch_of_sample("llama3_8b.toml", 16), nano = launch_of_sample("tiny.yaml", 0),
+      zero = launch_of_sample("zero2.json", 8);
 
   ck_assert_str_eq(titan->tool, "torchtitan");
   has(titan->model, "\"name\": \"llama-3.1-8b\"");
@@ -522,34 +502,6 @@ START_TEST(settings)
   ck_assert(g_ptr_array_find_with_equal_func(zero->assumed, "seq_length: the model's: the file names none",
                                              g_str_equal, NULL));
   ck_assert(!strstr(zero->plan, "seq_length"));
-}
-END_TEST
-
-/* nanotron's modes: what it refuses is said, and overlaps only divided rows. */
-START_TEST(nanotron_modes)
-{
-  static const struct {
-    const char *mode, *async;
-    gboolean rows, said;
-  } cases[] = { { "REDUCE_SCATTER", "true", TRUE, FALSE }, { "REDUCE_SCATTER", "false", TRUE, FALSE },
-                { "ALL_REDUCE", "true", FALSE, TRUE }, { "ALL_REDUCE", "false", FALSE, FALSE } };
-
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autofree char *text = g_strdup_printf(
-        "model:\n  model_config:\n    is_llama_config: true\n    hidden_size: 64\n    num_hidden_layers: 2\n"
-        "    num_attention_heads: 4\n    intermediate_size: 128\n    vocab_size: 128\nparallelism:\n  dp: 1\n  tp: 2\n"
-        "  pp: 1\n  tp_mode: %s\n  tp_linear_async_communication: %s\ntokens:\n  sequence_length: 64\n",
-        cases[i].mode, cases[i].async);
-    g_autofree char *tensor = g_strdup_printf("\"tensor\": %s", cases[i].async);
-    g_autoptr(GError) error = NULL;
-    g_autoptr(Launch) l = launch_read(text, "x.yaml", &(LaunchOptions) { 0 }, &error);
-    ck_assert_msg(l != NULL, "%s", error ? error->message : "");
-    ck_assert_int_eq(strstr(l->plan, tensor) != NULL, cases[i].rows);
-    ck_assert_int_eq(strstr(l->plan, "\"sequence_parallel\": true") != NULL, cases[i].rows);
-    ck_assert_uint_eq(l->assumed->len, cases[i].said);
-    if (cases[i].said)
-      ck_assert(g_str_has_prefix(l->assumed->pdata[0], "parallelism.tp_linear_async_communication: true: nanotron refuses it"));
-  }
 }
 END_TEST
 
@@ -597,29 +549,8 @@ START_TEST(settings_are_changed)
 }
 END_TEST
 
-/* ---- logs ---- */
-
-START_TEST(log_of_megatron)
-{
-  g_autoptr(Launch) l = launched("llama-1b.log", 0);
-
-  ck_assert_int_eq(l->gpus, 16);
-  ck_assert(!l->editable);
-  ck_assert_double_eq(l->measured_s, 1.1); /* without the first */
-  ck_assert_double_eq(l->measured_bytes, 20480.0 * 1024 * 1024);
-  has(l->model, "\"bias\": false");
-  has(l->model, "\"dropout\": false");
-  has(l->model, "\"vocab\": 128256");
-  has(l->plan, "\"sequence_parallel\": true");
-  has(l->plan, "\"recompute_granularity\": \"none\"");
-  has(l->plan, "\"gradients\": true");
-  ck_assert_uint_eq(l->ignored->len, 1);
-  ck_assert_str_eq(l->ignored->pdata[0], "1 other arguments of the list");
-}
-END_TEST
-
 TEST_LOOPS("launch", { megatron_is_read_back, DRAWN_TESTS * G_N_ELEMENTS(drawn), TRUE },
            { settings_are_read_back, DRAWN_TESTS * G_N_ELEMENTS(files), TRUE },
            { step_is_read_back, 1 }, { told_is_read_back, G_N_ELEMENTS(told) }, { arrays }, { strings }, { bad_scripts },
-           { changes_where_it_stands }, { adds_and_removes }, { undone }, { settings }, { nanotron_modes }, { bad_settings },
-           { settings_are_changed }, { log_of_megatron })
+           { changes_where_it_stands }, { adds_and_removes }, { undone }, { settings }, { bad_settings },
+           { settings_are_changed })

@@ -1,26 +1,14 @@
 /* Runs of other tools in other encodings, and damaged. */
-#include "main.h"
-
-#include "base/files.h"
-#include "import/launch.h"
+#include "launch_sample.h"
 
 #include <string.h>
-
-static char *sample(const char *name)
-{
-  g_autofree char *below = g_strdup_printf("tests/data/launch/%s", name), *path = files_data_path(below);
-  char *text = NULL;
-
-  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
-  return text;
-}
 
 /* A byte that is no UTF-8, and lines that end as on Windows, change nothing. */
 START_TEST(other_encodings)
 {
   static const char *const names[] = { "strings.slurm", "llama-1b.log", "tiny.yaml", "llama3_8b.toml" };
   GError *error = NULL;
-  g_autofree char *text = sample(names[_i]);
+  g_autofree char *text = launch_sample(names[_i]);
   g_autofree char *latin = g_strdup_printf("%s# caf\xe9\n", text);
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   g_autofree char *windows = g_strjoinv("\r\n", lines);
@@ -45,7 +33,7 @@ static void check_damaged(guint seed)
   static const char *const samples[] = { "arrays.sh", "strings.slurm", "llama-1b.log", "llama3_8b.toml",
                                         "tiny.yaml", "zero2.json" };
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
-  g_autofree char *text = sample(samples[seed % G_N_ELEMENTS(samples)]);
+  g_autofree char *text = launch_sample(samples[seed % G_N_ELEMENTS(samples)]);
   gsize length = strlen(text);
 
   for (int i = 0; i < 4; i++) {

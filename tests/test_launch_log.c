@@ -1,7 +1,5 @@
 /* Arguments as Megatron-LM's logs list them. */
-#include "main.h"
-
-#include "import/launch.h"
+#include "launch_sample.h"
 
 #include <string.h>
 
@@ -48,4 +46,23 @@ START_TEST(made_arguments_in_logs)
 }
 END_TEST
 
-TEST_MAIN("launch-log", made_arguments_in_logs)
+START_TEST(log_of_megatron)
+{
+  g_autoptr(Launch) l = launch_of_sample("llama-1b.log", 0);
+
+  ck_assert_int_eq(l->gpus, 16);
+  ck_assert(!l->editable);
+  ck_assert_double_eq(l->measured_s, 1.1); /* without the first */
+  ck_assert_double_eq(l->measured_bytes, 20480.0 * 1024 * 1024);
+  ck_assert_ptr_nonnull(strstr(l->model, "\"bias\": false"));
+  ck_assert_ptr_nonnull(strstr(l->model, "\"dropout\": false"));
+  ck_assert_ptr_nonnull(strstr(l->model, "\"vocab\": 128256"));
+  ck_assert_ptr_nonnull(strstr(l->plan, "\"sequence_parallel\": true"));
+  ck_assert_ptr_nonnull(strstr(l->plan, "\"recompute_granularity\": \"none\""));
+  ck_assert_ptr_nonnull(strstr(l->plan, "\"gradients\": true"));
+  ck_assert_uint_eq(l->ignored->len, 1);
+  ck_assert_str_eq(l->ignored->pdata[0], "1 other arguments of the list");
+}
+END_TEST
+
+TEST_MAIN("launch-log", made_arguments_in_logs, log_of_megatron)
