@@ -422,6 +422,34 @@ START_TEST(recomputation_may_stop_early)
 }
 END_TEST
 
+/* Each pass of a layer's products has the constants of its own kind, on devices that have such. */
+START_TEST(gradients_have_constants_of_their_own)
+{
+  static const Product own[] = { PRODUCT_INPUT_GRADIENT, PRODUCT_WEIGHT_GRADIENT };
+  static const Pass passes[] = { PASS_INPUT, PASS_WEIGHT };
+  Planned f;
+
+  setup(&f);
+  Kernels *kernels = &f.cluster->device.kernels;
+  LayerPrice plain = price(&f, sum(FALSE));
+  for (gsize i = 0; i < G_N_ELEMENTS(own); i++) {
+    MatmulModel *model = &kernels->gradients[own[i]][DTYPE_BF16];
+    *model = kernels->matmul[DTYPE_BF16];
+    model->known = TRUE;
+    model->launch_s += 1;
+    LayerPrice slow = price(&f, sum(FALSE));
+    Op op = product(passes[i]);
+    ck_assert_double_gt(op_s(&op, PASSES(&f.plan), f.cluster), 1);
+    ck_assert_double_eq(slow.pass[PASS_FORWARD].seconds, plain.pass[PASS_FORWARD].seconds);
+    for (gsize k = 0; k < G_N_ELEMENTS(passes); k++)
+      ck_assert_double_eq_tol(slow.pass[passes[k]].seconds - plain.pass[passes[k]].seconds, k == i, 1e-9);
+    ck_assert_double_eq_tol(slow.pass[PASS_BACKWARD].seconds - plain.pass[PASS_BACKWARD].seconds, 1, 1e-9);
+    model->known = FALSE;
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(early_libraries_are_slower)
 {
   Planned f;
@@ -550,7 +578,8 @@ START_TEST(remembered_by_pass)
 }
 END_TEST
 
-TEST_LOOPS("price", { remembered_ops_cost_the_same }, { remembered_by_pass }, { collectives_wait_or_hide }, { rows_travel_in_chunks },
+TEST_LOOPS("price", { gradients_have_constants_of_their_own },
+           { remembered_ops_cost_the_same }, { remembered_by_pass }, { collectives_wait_or_hide }, { rows_travel_in_chunks },
            { chunks_of_formats },
            { gathers_gain_as_measured }, { sums_travel_whole },
            { chunks_are_never_slower }, { slower_links_slow_less }, { the_host_can_be_the_limit },
