@@ -44,6 +44,12 @@ static const struct {
   {"\"kind\": \"switch\"", "\"kind\": \"swich\"", "\"swich\": expected one of switch, mesh, pcie, network"},
   {"\"efficiency\": 0.75", "\"efficiency\": 0", "link.efficiency: 0: expected a number from 0.0001 to 1"},
   {"\"efficiency\": 0.75", "\"efficiency\": 1.2", "1.2: expected a number"},
+  {"\"hop_us\": 1.5,", "\"hop_us\": 1.5, \"far_reduce_slowdown\": 0.5, \"reduce_cache_mib\": 1,",
+   "link.far_reduce_slowdown: 0.5: expected a number from 1 to 1000, or 0 for none"},
+  {"\"hop_us\": 1.5,", "\"hop_us\": 1.5, \"far_reduce_slowdown\": 4,", "link.reduce_cache_mib: missing"},
+  {"\"hop_us\": 1.5,", "\"hop_us\": 1.5, \"far_reduce_slowdown\": 4, \"reduce_cache_mib\": 0,",
+   "link.reduce_cache_mib: missing"},
+  {"\"hop_us\": 1.5,", "\"hop_us\": 1.5, \"reduce_cache_mib\": 1,", "link.far_reduce_slowdown: missing"},
   {"\"in_switch_efficiency\": 1.1,", "", "in_switch_efficiency: missing"},
   {"\"in_switch_base_us\": 12,", "", "in_switch_base_us: missing"},
   {"\"hop_us\": 1.5", "\"hop_us\": -1.5", "hop_us: -1.5: expected a number"},
@@ -132,4 +138,18 @@ START_TEST(bad_whole)
 }
 END_TEST
 
-TEST_MAIN("hardware_refused", bad_input, bad_whole)
+/* Of sums that leave caches both numbers may be given, or both be 0. */
+START_TEST(sums_may_leave_caches)
+{
+  for (int given = 0; given < 2; given++) {
+    g_autofree char *keys = g_strdup_printf(
+      "\"hop_us\": 1.5, \"far_reduce_slowdown\": %d, \"reduce_cache_mib\": %d,", 4 * given, 2 * given);
+    g_autofree char *text = whole_replace(whole_text, "\"hop_us\": 1.5,", keys);
+    g_autoptr(Cluster) cluster = whole_parse(text);
+    ck_assert_double_eq(cluster->tiers[0].link.far_reduce_slowdown, 4 * given);
+    ck_assert_double_eq(cluster->tiers[0].link.reduce_cache_bytes, given * 2097152.0);
+  }
+}
+END_TEST
+
+TEST_MAIN("hardware_refused", bad_input, bad_whole, sums_may_leave_caches)

@@ -57,6 +57,9 @@ static gboolean read_link(const PartSource *source, gpointer out, GError **error
   if (!part_fields(source, link_fields, G_N_ELEMENTS(link_fields), link, NULL, error))
     return FALSE;
   part_provenance(source, "efficiency", &link->provenance);
+  const cJSON *far = json_get(source->object, "far_reduce_slowdown");
+  if (far && far->valuedouble > 0 && far->valuedouble < 1)
+    return json_error(source->doc, far, error, "a number from 1 to 1000, or 0 for none");
   return TRUE;
 }
 
@@ -67,6 +70,10 @@ static gboolean finish_link(const PartSource *source, gpointer out, GError **err
     return part_missing(source, "in_switch_efficiency", error, "a number, as in_switch is true");
   if (link->in_switch && link->in_switch_base_s < 0)
     return part_missing(source, "in_switch_base_us", error, "a number, as in_switch is true");
+  if (link->far_reduce_slowdown > 0 && link->reduce_cache_bytes == 0)
+    return part_missing(source, "reduce_cache_mib", error, "a number above 0, as far_reduce_slowdown is given");
+  if (link->reduce_cache_bytes > 0 && link->far_reduce_slowdown == 0)
+    return part_missing(source, "far_reduce_slowdown", error, "a number from 1, as reduce_cache_mib is given");
   if (link->tree_hop_s < 0)
     link->tree_hop_s = 2 * link->hop_s;
   link->in_switch_base_s = MAX(link->in_switch_base_s, 0);
