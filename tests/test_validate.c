@@ -1,8 +1,4 @@
 #include "case_rows.h"
-#include "plan/framework.h"
-#include "validate/family.h"
-#include "validate/habits.h"
-#include "validate/unstated.h"
 #include "validate/validate.h"
 
 #include "base/files.h"
@@ -257,41 +253,6 @@ START_TEST(summary_of_what_is_stated)
 }
 END_TEST
 
-typedef struct {
-  const char *generation, *framework, *found, *note;
-} Generation;
-
-static const Generation generations[] = {
-  { "megatron-2022", "fsdp", "megatron-2022" },
-  { "nemo-2026-01", "megatron", "nemo-2026-02" },
-  { "nemo-2025-01", "megatron", "nemo-2025-02" },
-  { "fsdp-2021", "fsdp", "fsdp-2023-08" },
-  { "torchtitan-2025-eager", "torchtitan", "torchtitan-2025-11-eager" },
-  { "torchtitan-2026-08", "torchtitan", "torchtitan-2026-08" },
-  { "torchtitan-2026-06", "torchtitan", "torchtitan-2026-05" },
-  { "torchtitan-2025-12", "torchtitan", "torchtitan-2025-11" },
-  { "torchtitan-2025-10", "torchtitan", "torchtitan-2025-11-eager", "selective AC per op; loss compiled; natural routing" },
-  { "torchtitan-2026-08", "torchtitan", "torchtitan-2026-08", "loss compiled" }, /* no such file */
-  { "megascale-2023", "megatron", "megatron-core-2024" },
-  { "selene-2021", "megatron", "megatron-2021" },
-  { "megatron-2024-03", "megatron", "megatron-core-2024" },
-  { "alpa-2022", "alpa", "megatron-core-2024" },
-  { "", "deepspeed", "deepspeed" },
-  { "nemo-2025-02", "megatron", "maxtext-2024-12", "3 (JAX FSDP=128, DP=1); MaxText (JAX); policy not stated" },
-  { "nemo-2024-11", "megatron", "paxml-2024-03", "PaXML (JAX) FSDP+DP" },
-  { "nemo-2025-02", "megatron", "nemo-2025-02", "runs beside Levanter (JAX)" },
-  { "nemo-2025-02", "megatron", "nemo-2025-02", " (JAX)" },
-};
-
-START_TEST(generations_are_found)
-{
-  g_autofree char *found = unstated_generation(generations[_i].generation, generations[_i].framework,
-                                               generations[_i].note ? generations[_i].note : "");
-
-  ck_assert_str_eq(found, generations[_i].found);
-}
-END_TEST
-
 /* 13B on 16 devices of 80 GB: fits with selective recomputation of separate attention kernels, not without. */
 #define OPEN(sp, recompute) \
   "a,s,src,megatron,megatron-2022,GPT,40,5120,20480,40,40,4096,51200,gelu,unfused,dgx,16,2," sp ",1,1,,8,1,1,2,16," \
@@ -440,36 +401,6 @@ START_TEST(meshes_shard)
 }
 END_TEST
 
-static const struct {
-  const char *key, *value, *expected;
-} words[] = {
-  { "shard_group", "rack", "gpus_per_node" },
-  { "virtual_pipeline_model_parallel_size", "4", "fastest" },
-  { "memory_stage", "middle", "fullest, first or last" },
-  { "recompute_modules", "layernorm+layernorm", "modules joined by +, each once" },
-  { "recompute_modules", "qkv", "modules joined by +, each once" },
-};
-
-START_TEST(bad_habits_are_refused)
-{
-  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "f.json", NULL);
-  g_autofree char *text = g_strdup_printf("{\"name\": \"f\", \"like\": \"maxtext-2024-12\", \"source\": {}, "
-                                          "\"unstated\": {\"%s\": \"%s\", \"source\": {\"%s\": \"so\"}}}",
-                                          words[_i].key, words[_i].value, words[_i].key);
-  g_autofree char *said = g_strdup_printf("framework: %s: unstated.%s: \"%s\": expected %s", path, words[_i].key,
-                                          words[_i].value, words[_i].expected);
-  g_autoptr(GError) error = NULL;
-  Habits habits;
-
-  ck_assert(files_write(path, text, strlen(text), NULL));
-  ck_assert(!habits_read(path, &habits, &error));
-  ck_assert_str_eq(error->message, said);
-  habits_clear(&habits);
-  remove(path);
-  remove(folder);
-}
-END_TEST
-
 /* Software that recomputes a share of whole blocks: as few as fit. */
 #define BLOCKS(generation, recompute) \
   "a,s,src,fsdp," generation ",L,40,5120,13824,40,40,4096,32000,swiglu,flash,dgx,64,1,,1,1,,64,1,3,4,256," recompute \
@@ -486,29 +417,6 @@ START_TEST(a_share_of_blocks_is_recomputed)
   ck_assert_double_gt(r[1]->predicted_memory_bytes, 80 * 1073741824.0);
   ck_assert_double_le(r[0]->predicted_memory_bytes, 80 * 1073741824.0);
   ck_assert(r[0]->predicted_s > r[1]->predicted_s && r[0]->predicted_s < r[2]->predicted_s);
-}
-END_TEST
-
-typedef struct {
-  const char *model, *mlp, *positions;
-  gboolean bias, tied;
-} Family;
-
-static const Family families[] = {
-  { "MPT-7b", "gelu", "alibi", FALSE, TRUE },
-  { "GPT-3 175B", "gelu", "learned", TRUE, TRUE },
-  { "nanotron Llama 3.57B", "swiglu", "rope", FALSE, TRUE },
-  { "nanotron Llama 8.86B", "swiglu", "rope", FALSE, FALSE },
-  { "", "relu2", "rope", FALSE, FALSE },
-};
-
-START_TEST(families_have_habits)
-{
-  const CaseFamily *f = case_family(families[_i].model, families[_i].mlp);
-
-  ck_assert_str_eq(f->positions, families[_i].positions);
-  ck_assert_int_eq(f->bias, families[_i].bias);
-  ck_assert_int_eq(f->tied, families[_i].tied);
 }
 END_TEST
 
@@ -614,11 +522,9 @@ START_TEST(ablations_leave_something_out)
 END_TEST
 
 TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_refused, G_N_ELEMENTS(bad) },
-           { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { rows_are_named },
-           { generations_are_found, G_N_ELEMENTS(generations) },
-           { open_runs_fit }, { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { meshes_shard, 5 }, { open_chunks_are_tuned, 6 },
-           { bad_habits_are_refused, G_N_ELEMENTS(words) }, { a_share_of_blocks_is_recomputed },
-           { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
+           { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { rows_are_named }, { open_runs_fit },
+           { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { meshes_shard, 5 },
+           { open_chunks_are_tuned, 6 }, { a_share_of_blocks_is_recomputed }, { summary_of_what_is_stated },
            { chunks_of_no_pipeline_are_stated }, { summary_by_hand }, { naive_of_one_row }, { sweep_by_hand },
-           { sweep_with_a_plan_twice }, { sweep_without_order },
-           { lost_accuracy_is_noticed }, { ablations_leave_something_out })
+           { sweep_with_a_plan_twice }, { sweep_without_order }, { lost_accuracy_is_noticed },
+           { ablations_leave_something_out })
