@@ -567,8 +567,8 @@ START_TEST(backward_in_8_bits_skips_no_window)
 }
 END_TEST
 
-/* What Transformer Engine's casts to mxfp8 both ways take on B200 (ROCm/TransformerEngine#598); of B300 alike, whose memory
- * is a little slower, as arithmetic limits them. */
+/* What Transformer Engine's casts to mxfp8 both ways take on B200 (ROCm/TransformerEngine#598); of B300 alike, whose
+ * memory is a little slower, as arithmetic limits them. */
 START_TEST(casts_with_scales_of_blocks)
 {
   static const char *const gpus[] = { "b200-sxm-180gb", "b300-sxm-288gb", "gb200-186gb", "gb300-288gb" };

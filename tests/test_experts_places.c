@@ -503,8 +503,7 @@ START_TEST(hybridep_sends_weights_of_all_experts)
 }
 END_TEST
 
-TEST_MAIN("experts_places", chunks_are_counted, threads_are_asked, threads_post_over_efa, hybridep_sends_weights_of_all_experts,
-          hybridep_adds_rows_up,
-          hybridep_has_sizes, newer_deepep_is_not_cut,
+TEST_MAIN("experts_places", chunks_are_counted, threads_are_asked, threads_post_over_efa,
+          hybridep_sends_weights_of_all_experts, hybridep_adds_rows_up, hybridep_has_sizes, newer_deepep_is_not_cut,
           experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
           nodes_behind_a_spine_are_counted, deepep_takes_eights, hybridep_takes_domains_alike)

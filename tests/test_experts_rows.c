@@ -362,10 +362,10 @@ static void check_activation(const GArray *ops, double bytes, double kernels, do
   ck_assert_double_eq(operations, 0);
 }
 
-/* Gate, up and weights without a kernel for all: with weights in fp32, as DeepEP sends them, 26 bytes a value of 16 bits
- * forward and 58 backward, where one moves 6 and 10, by 5 and 9 kernels; with weights of 16 bits 18 and 36 by 4 and 7.
- * Three more values are kept. Rows that are weighed behind the experts are not here, and kernels of all experts of a rank
- * weigh as they go. */
+/* Gate, up and weights without a kernel for all: with weights in fp32, as DeepEP sends them, 26 bytes a value of 16
+ * bits forward and 58 backward, where one moves 6 and 10, by 5 and 9 kernels; with weights of 16 bits 18 and 36 by 4
+ * and 7. Three more values are kept. Rows that are weighed behind the experts are not here, and kernels of all experts
+ * of a rank weigh as they go. */
 START_TEST(activations_are_weighed)
 {
   static const struct {

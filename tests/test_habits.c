@@ -21,7 +21,8 @@ static const Generation generations[] = {
   { "torchtitan-2026-08", "torchtitan", "torchtitan-2026-08" },
   { "torchtitan-2026-06", "torchtitan", "torchtitan-2026-05" },
   { "torchtitan-2025-12", "torchtitan", "torchtitan-2025-11" },
-  { "torchtitan-2025-10", "torchtitan", "torchtitan-2025-11-eager", "selective AC per op; loss compiled; natural routing" },
+  { "torchtitan-2025-10", "torchtitan", "torchtitan-2025-11-eager",
+    "selective AC per op; loss compiled; natural routing" },
   { "torchtitan-2026-08", "torchtitan", "torchtitan-2026-08", "loss compiled" }, /* no such file */
   { "megascale-2023", "megatron", "megatron-core-2024" },
   { "selene-2021", "megatron", "megatron-2021" },

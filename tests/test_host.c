@@ -93,7 +93,8 @@ START_TEST(hosts_of_servers)
 END_TEST
 
 /* Seconds a pass of many in a row, op by op: the host issues one after the other, and waits where it asks the device
- * for counts of rows, for which kernels first ask a thread `quiet_s` a time; the device runs what was issued, in order. */
+ * for counts of rows, for which kernels first ask a thread `quiet_s` a time; the device runs what was issued, in
+ * order. */
 static double pass_in_a_row(const GArray *ops, double operation_s, const Framework *framework, gboolean graph,
                             double quiet_s)
 {
@@ -594,6 +595,7 @@ START_TEST(casts_with_scales_of_earlier_steps)
 END_TEST
 
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
-          the_host_waits_for_counts, the_host_waits_for_quiet_threads, formats_of_graphs, rules_of_graphs, routers_of_remade_experts_are_issued,
-          shared_experts_are_recorded, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
-          rules_of_exchanges, attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)
+          the_host_waits_for_counts, the_host_waits_for_quiet_threads, formats_of_graphs, rules_of_graphs,
+          routers_of_remade_experts_are_issued, shared_experts_are_recorded, exchanges_hide_behind_other_passes,
+          exchanges_made_again_are_waited_for, rules_of_exchanges, attention_in_8_bits, casts_of_experts,
+          casts_with_scales_of_earlier_steps)

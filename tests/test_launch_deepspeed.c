@@ -122,14 +122,17 @@ END_TEST
 /* A step that leaves tokens or layers out takes less: that is no matter of constants. */
 START_TEST(what_is_left_out_is_said)
 {
-  static const char text[] = "{ " MICRO "2, \"seq_parallel_communication_data_type\": \"bf16\", \"dataloader_drop_last\": true, "
+  static const char text[] = "{ " MICRO "2, \"seq_parallel_communication_data_type\": \"bf16\", "
+                             "\"dataloader_drop_last\": true, "
                              "\"data_efficiency\": { \"data_routing\": { \"random_ltd\": { \"enabled\": true } } }, "
-                             "\"curriculum_learning\": { \"enabled\": true }, \"progressive_layer_drop\": { \"enabled\": true } }";
+                             "\"curriculum_learning\": { \"enabled\": true }, "
+                             "\"progressive_layer_drop\": { \"enabled\": true } }";
   g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { 8 }, NULL);
 
   ck_assert_uint_eq(l->unknown->len, 0);
   ck_assert_uint_eq(l->beyond->len, 2);
-  ck_assert_str_eq(l->beyond->pdata[0], "tokens and layers that a step leaves out: data_efficiency.data_routing.random_ltd.enabled, "
+  ck_assert_str_eq(l->beyond->pdata[0], "tokens and layers that a step leaves out: "
+                                        "data_efficiency.data_routing.random_ltd.enabled, "
                                         "curriculum_learning.enabled, progressive_layer_drop.enabled");
   ck_assert_str_eq(l->beyond->pdata[1], "buffers, buckets and formats other than the software's usual ones: "
                                         "seq_parallel_communication_data_type");
@@ -140,13 +143,15 @@ END_TEST
 /* What Hugging Face's trainer fills in for "auto" goes by the model's width; of stage 3 alone are the last two. */
 START_TEST(auto_goes_by_the_width)
 {
-  static const char *const keys[] = { "reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold" };
+  static const char *const keys[] = { "reduce_bucket_size", "stage3_prefetch_bucket_size",
+                                      "stage3_param_persistence_threshold" };
   static const char *const values[] = { "16777216", "15099494", "40960" };
 
   for (int stage = 2; stage <= 3; stage++)
     for (int hidden = 0; hidden <= 4096; hidden += 4096) {
       g_autofree char *text = g_strdup_printf("{ " MICRO "2, \"zero_optimization\": { \"stage\": %d, \"%s\": \"auto\", "
-                                              "\"%s\": \"auto\", \"%s\": \"auto\" } }", stage, keys[0], keys[1], keys[2]);
+                                              "\"%s\": \"auto\", \"%s\": \"auto\" } }", stage, keys[0], keys[1],
+                                              keys[2]);
       g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8, .hidden = hidden }, NULL);
       g_autoptr(GString) said = g_string_new(NULL);
       for (guint i = 0; i < l->assumed->len; i++)
@@ -166,8 +171,8 @@ END_TEST
 /* For want of the width, or because the trainer fills in no such key: the reason is the one that holds. */
 START_TEST(auto_that_nobody_fills_in_says_why)
 {
-  static const char text[] = "{ " MICRO "2, \"zero_optimization\": { \"stage\": 3, \"stage3_max_live_parameters\": \"auto\", "
-                             "\"reduce_bucket_size\": \"auto\" } }";
+  static const char text[] = "{ " MICRO "2, \"zero_optimization\": { \"stage\": 3, "
+                             "\"stage3_max_live_parameters\": \"auto\", \"reduce_bucket_size\": \"auto\" } }";
 
   for (int hidden = 0; hidden <= 4096; hidden += 4096) {
     g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 8, .hidden = hidden }, NULL);
@@ -175,10 +180,10 @@ START_TEST(auto_that_nobody_fills_in_says_why)
     for (guint i = 0; i < l->assumed->len; i++)
       g_string_append_printf(said, "%s\n", (char *)l->assumed->pdata[i]);
     ck_assert_ptr_null(strstr(l->plan, "max_live"));
-    ck_assert_msg(strstr(said->str, "stage3_max_live_parameters: DeepSpeed's own: the file says auto, and Hugging Face's "
-                         "trainer fills in no such key\n") != NULL, "%s", said->str);
-    ck_assert_msg((strstr(said->str, "reduce_bucket_size: DeepSpeed's own: the file says auto, and the model's width is "
-                          "not known\n") != NULL) == !hidden, "%s", said->str);
+    ck_assert_msg(strstr(said->str, "stage3_max_live_parameters: DeepSpeed's own: the file says auto, and Hugging "
+                         "Face's trainer fills in no such key\n") != NULL, "%s", said->str);
+    ck_assert_msg((strstr(said->str, "reduce_bucket_size: DeepSpeed's own: the file says auto, and the model's width "
+                          "is not known\n") != NULL) == !hidden, "%s", said->str);
   }
 }
 END_TEST

@@ -22,7 +22,8 @@ START_TEST(made_arguments_in_logs)
       "  megatron_fsdp_main_params_dtype ................. torch.float32\n"
       "  megatron_fsdp_main_grads_dtype .................. None\n"
       "  megatron_fsdp_grad_comm_dtype ................... torch.float16\n",
-      "\"main_params_dtype\": \"fp32\",\n  \"main_grads_dtype\": \"bf16\",\n  \"grad_reduce_dtype\": \"fp16\"", "\"layers\": 4" },
+      "\"main_params_dtype\": \"fp32\",\n  \"main_grads_dtype\": \"bf16\",\n  \"grad_reduce_dtype\": \"fp16\"",
+      "\"layers\": 4" },
     { "  num_layers ...................................... 4\n"
       "  use_precision_aware_optimizer ................... True\n"
       "  main_params_dtype ............................... torch.float16\n"
@@ -31,7 +32,8 @@ START_TEST(made_arguments_in_logs)
     { "  num_layers ...................................... 4\n"
       "  hybrid_layer_pattern ............................ M-*-\n"
       "  hybrid_override_pattern ......................... M-*-\n"
-      "  mtp_hybrid_override_pattern ..................... None\n", "\"zero_stage\": 1", "\"layer_pattern\": \"M-*-\"" },
+      "  mtp_hybrid_override_pattern ..................... None\n",
+      "\"zero_stage\": 1", "\"layer_pattern\": \"M-*-\"" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

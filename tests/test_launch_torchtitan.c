@@ -142,7 +142,8 @@ START_TEST(early_files_are_changed)
 END_TEST
 
 #define CONVERTED(flavor, converters) \
-  "[model]\nname = " flavor "\nconverters = [" converters "]\n[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n" OP
+  "[model]\nname = " flavor "\nconverters = [" converters "]\n[training]\nlocal_batch_size = 1\n[compile]\n" \
+  "enable = true\n" OP
 #define LLAMA "\"llama3\"\nflavor = \"8B\""
 #define DEEPSEEK "\"deepseek_v3\"\nflavor = \"16B\""
 #define TRAINED(training, rest) MODEL "[training]\nlocal_batch_size = 1\n" training "[compile]\nenable = true\n" rest
@@ -156,9 +157,10 @@ static const struct {
     "training.dtype: bfloat16: weights, gradients and moments are simulated in fp32, as with float32\n" },
   { TRAINED("dtype = \"float32\"\n", OP), "\"precision\": \"bf16\"", "" },
   { TRAINED("", "[activation_checkpoint]\nmode = \"memory_budget\"\nmemory_budget = 0.3\n"),
-    "\"recompute_granularity\": \"selective\"", "activation_checkpoint.mode: memory_budget: simulated as selective: what the "
-    "compiler keeps within a budget is not known\n" },
-  { TRAINED("enable_cpu_offload = true\n", OP), "\"offload\": {\n    \"optimizer\": \"cpu\",\n    \"parameters\": \"cpu\"\n", "" },
+    "\"recompute_granularity\": \"selective\"", "activation_checkpoint.mode: memory_budget: simulated as selective: "
+    "what the compiler keeps within a budget is not known\n" },
+  { TRAINED("enable_cpu_offload = true\n", OP),
+    "\"offload\": {\n    \"optimizer\": \"cpu\",\n    \"parameters\": \"cpu\"\n", "" },
   { TRAINED("enable_cpu_offload = true\n", "[parallelism]\nfsdp_reshard_after_forward = \"never\"\n" OP),
     "\"offload\": {\n    \"optimizer\": \"cpu\"\n", "" },
   { CONVERTED(LLAMA, "\"quantize.linear.float8\""), "\"precision\": \"fp8\"", "" },
@@ -172,21 +174,23 @@ static const struct {
   { CONVERTED(DEEPSEEK, "\"quantize.linear.mx\", \"quantize.grouped_mm.mx\""), "\"precision\": \"fp8\"", "" },
   { MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\ncomponents = [\"loss\"]\n" OP, "",
     "compile.components: without model: simulated as if it were compiled, as torchtitan's own runs are\n" },
-  { MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n" OP, "", "" },
+  { MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n" OP, "",
+    "" },
 };
 
 /* An optimizer that steps inside backwards holds no gradients, and one without fused kernels takes longer. */
 START_TEST(optimizers_that_matter_are_said)
 {
-  g_autoptr(Launch) l = launch_read(MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n[optimizer]\nlr = 1e-4\n"
-                                    "implementation = \"for-loop\"\nearly_step_in_backward = true\n" OP, "x.toml",
-                                    &(LaunchOptions) { .gpus = 16 }, NULL);
+  g_autoptr(Launch) l = launch_read(MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n[optimizer]\n"
+                                    "lr = 1e-4\nimplementation = \"for-loop\"\nearly_step_in_backward = true\n" OP,
+                                    "x.toml", &(LaunchOptions) { .gpus = 16 }, NULL);
 
   ck_assert_uint_eq(l->beyond->len, 1);
   ck_assert_str_eq(l->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
                                         "optimizer.implementation, optimizer.early_step_in_backward");
-  g_autoptr(Launch) usual = launch_read(MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n[optimizer]\n"
-                                        "implementation = \"fused\"\nearly_step_in_backward = false\n" OP, "x.toml",
+  g_autoptr(Launch) usual = launch_read(MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n"
+                                        "[optimizer]\nimplementation = \"fused\"\n"
+                                        "early_step_in_backward = false\n" OP, "x.toml",
                                         &(LaunchOptions) { .gpus = 16 }, NULL);
   ck_assert_uint_eq(usual->beyond->len + usual->unknown->len, 0);
 }

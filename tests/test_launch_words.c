@@ -302,10 +302,11 @@ START_TEST(formats_of_fsdp)
     { FSDP3 "--megatron-fsdp-main-grads-dtype auto", NULL, "\"main_grads_dtype\": \"bf16\"", NULL },
     { FSDP3 "--megatron-fsdp-main-grads-dtype fp32 --grad-reduce-in-bf16", NULL, "\"main_grads_dtype\": \"fp32\"",
       NULL },
-    { FSDP3 "--megatron-fsdp-main-params-dtype auto", NULL, "\"main_params_dtype\": \"bf16\",\n  \"main_grads_dtype\": \"bf16\"",
+    { FSDP3 "--megatron-fsdp-main-params-dtype auto", NULL,
+      "\"main_params_dtype\": \"bf16\",\n  \"main_grads_dtype\": \"bf16\"",
       "grad_reduce_dtype" }, /* what knows one of the three has "auto" for the others */
-    { FSDP3 "--megatron-fsdp-grad-comm-dtype bf16", NULL, "\"main_grads_dtype\": \"bf16\",\n  \"grad_reduce_dtype\": \"bf16\"",
-      "main_params_dtype" },
+    { FSDP3 "--megatron-fsdp-grad-comm-dtype bf16", NULL,
+      "\"main_grads_dtype\": \"bf16\",\n  \"grad_reduce_dtype\": \"bf16\"", "main_params_dtype" },
     { FSDP3 "--megatron-fsdp-grad-comm-dtype auto", NULL, "\"main_grads_dtype\": \"bf16\"", "grad_reduce_dtype" },
     { FSDP3 "--megatron-fsdp-grad-comm-dtype auto", NULL, "\"framework\": \"megatron-core-2026\"", NULL },
     { FSDP3 "--megatron-fsdp-main-grads-dtype fp32", NULL, "\"framework\": \"megatron-core-2026\"", "_dtype" },
@@ -332,7 +333,8 @@ START_TEST(ranks_that_do_not_divide)
 }
 END_TEST
 
-/* Without these words Core accumulates in bf16 from 0.17 on, in fp32 before. Of a script that may run on either it is said. */
+/* Without these words Core accumulates in bf16 from 0.17 on, in fp32 before. Of a script that may run on either it is
+ * said. */
 START_TEST(formats_of_fsdp_by_generation)
 {
   static const struct {
@@ -353,7 +355,8 @@ START_TEST(formats_of_fsdp_by_generation)
     g_autoptr(Launch) l = launch_read(text, "x.sh", &(LaunchOptions) { 8, cases[i].framework }, &error);
     gboolean said = FALSE;
     ck_assert_msg(l != NULL, "%s", error ? error->message : "");
-    ck_assert_msg((strstr(l->plan, "\"main_grads_dtype\": \"bf16\"") != NULL) == cases[i].narrow, "%zu: %s", i, l->plan);
+    ck_assert_msg((strstr(l->plan, "\"main_grads_dtype\": \"bf16\"") != NULL) == cases[i].narrow, "%zu: %s", i,
+                  l->plan);
     for (guint k = 0; k < l->assumed->len; k++)
       said |= g_str_has_prefix(l->assumed->pdata[k], "main_grads_dtype: fp32, as before Core 0.17: ") &&
               g_strcmp0(l->options->pdata[k], "--framework megatron-core-2026") == 0;
@@ -383,12 +386,13 @@ START_TEST(weight_shards)
     const char *words, *said;
   } cases[] = {
     { "--tensor-model-parallel-size 2 --tensor-parallel-num-weight-shards 8",
-      "--tensor-parallel-num-weight-shards: 8: simulated as 2: ranks that divide weights beside tensor parallelism, and gather "
-      "each for its use, are not" },
+      "--tensor-parallel-num-weight-shards: 8: simulated as 2: ranks that divide weights beside tensor parallelism, "
+      "and gather each for its use, are not" },
     { "--tensor-model-parallel-size 2 --tensor-parallel-num-weight-shards 2", NULL },
     { "--num-experts 8 --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1 "
-      "--expert-tensor-parallel-num-weight-shards 4", "--expert-tensor-parallel-num-weight-shards: 4: simulated as 1: ranks that "
-      "divide weights beside tensor parallelism, and gather each for its use, are not" },
+      "--expert-tensor-parallel-num-weight-shards 4",
+      "--expert-tensor-parallel-num-weight-shards: 4: simulated as 1: ranks that divide weights beside tensor "
+      "parallelism, and gather each for its use, are not" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -390,8 +390,8 @@ START_TEST(gradients_overlap_where_the_framework_does_it)
 }
 END_TEST
 
-/* nanotron waits for sums of rows that are not divided, whatever the plan overlaps: a step takes as long either way, and
- * no less than where others hide them. */
+/* nanotron waits for sums of rows that are not divided, whatever the plan overlaps: a step takes as long either way,
+ * and no less than where others hide them. */
 START_TEST(whole_rows_are_waited_for)
 {
   static const struct {

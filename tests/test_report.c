@@ -382,8 +382,8 @@ START_TEST(all_of_the_step_is_named)
                    .pipeline_comm_s = 0.01 * step_s, .offload_s = 0.2 * step_s, .optimizer_s = 0.12 * step_s };
   g_autofree char *why = report_explain(&r.result, r.trace), *summary = report_summary(&r.result);
   ck_assert_ptr_nonnull(strstr(why, "computation 50.0 %, exposed tensor, context and expert-parallel communication 4.0 %, "
-                                    "exposed embedding-group communication 3.0 %, idle and sends 11.0 %, exposed copies to "
-                                    "and from the host 20.0 %, optimizer 12.0 %.\n"));
+                                    "exposed embedding-group communication 3.0 %, idle and sends 11.0 %, exposed "
+                                    "copies to and from the host 20.0 %, optimizer 12.0 %.\n"));
   ck_assert_ptr_null(strstr(summary, "tensor parallel"));
   ck_assert_ptr_nonnull(strstr(summary, "expert parallel"));
   run_clear(&r);

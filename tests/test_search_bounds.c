@@ -143,8 +143,8 @@ START_TEST(split_orders_bound_memory_closely)
 }
 END_TEST
 
-/* Weight gradients that come late wait with all that they read, which is more than forwards left where backwards made some
- * of it again. */
+/* Weight gradients that come late wait with all that they read, which is more than forwards left where backwards made
+ * some of it again. */
 START_TEST(late_weight_gradients_bound_memory_closely)
 {
   Instance in;
@@ -586,5 +586,5 @@ TEST_LOOPS("search bounds", { bounds_hold_for_drawn_orders, 2 }, { whole_blocks_
            { plans_without_tensor_overlap_may_win, 2 }, { bounds_hold_on_odd_links, 2 },
            { bounds_hold_where_sums_leave_caches, 16 },
            { bounds_count_what_split_passes_wait_for, 4 }, { split_orders_bound_closely, 8 },
-           { split_orders_bound_memory_closely, 5 }, { late_weight_gradients_bound_memory_closely, 4 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 },
-           { bounds_hold_for_a_shared_host, 2 })
+           { split_orders_bound_memory_closely, 5 }, { late_weight_gradients_bound_memory_closely, 4 },
+           { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables, 1 }, { bounds_hold_for_a_shared_host, 2 })

@@ -143,8 +143,8 @@ START_TEST(rows_are_named)
 }
 END_TEST
 
-#define PIPED(pp, vpp, tp)                                                                                               \
-  "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8," tp ",0," pp "," vpp               \
+#define PIPED(pp, vpp, tp)                                                                                \
+  "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8," tp ",0," pp "," vpp \
   ",,2,1,1,2,16,none,fp16,,,,9,,,\n"
 
 /* Without a pipeline chunks are one, whether the row says so or not: it leaves nothing open. */
@@ -194,8 +194,8 @@ START_TEST(summary_by_hand)
 }
 END_TEST
 
-/* A row that is alone of its cluster and precision would be compared with itself: it has no naive prediction, and what is
- * said of others leaves it out. */
+/* A row that is alone of its cluster and precision would be compared with itself: it has no naive prediction, and what
+ * is said of others leaves it out. */
 START_TEST(naive_of_one_row)
 {
   for (int others = 0; others < 2; others++) {
@@ -211,8 +211,8 @@ START_TEST(naive_of_one_row)
     g_autofree char *json = validation_json(v), *csv = validation_csv(v), *text = validation_text(v, TRUE);
     ck_assert_double_eq(first->naive_s, 0);
     ck_assert_int_eq(all.naive_count, 2 * others);
-    ck_assert_double_eq_tol(all.naive_mape_pct, others ? 100 * (0.6 / 0.7 + 0.8 / 0.7 - 2 + 2 * (1 - 0.6 / 0.7)) / 2 : 0,
-                            1e-9);
+    ck_assert_double_eq_tol(all.naive_mape_pct,
+                            others ? 100 * (0.6 / 0.7 + 0.8 / 0.7 - 2 + 2 * (1 - 0.6 / 0.7)) / 2 : 0, 1e-9);
     ck_assert_ptr_nonnull(strstr(json, "\"naive_s\": null"));
     ck_assert_int_eq(strstr(json, "\"naive_mape_pct\": null") != NULL, !others);
     ck_assert_int_eq(strstr(json, "\"naive_median_ape_pct\": null") != NULL, !others);

@@ -106,7 +106,7 @@ typedef struct {
   double crowding; /* op_crowding() */
   double slowdown; /* of computation beside a collective: overlap_slowdown() of its group, else 1 */
   double issue_s;  /* of the host, unless it launches a graph that the op is recorded in */
-  double chunks_s; /* of the product beside which a collective may run in chunks, in as many as there are ranks; else 0 */
+  double chunks_s; /* of the product beside which a collective may run in chunks, as many as there are ranks; else 0 */
   double added_s;  /* that chunks take more than the whole, with copies and sums that only they need (cost/chunks.h) */
 } OpTime;
 

@@ -118,8 +118,8 @@ typedef struct {
   double added_power, experts_at_once; /* the same */
   MatmulModel matmul[DTYPE_COUNT];
   MatmulModel grouped[DTYPE_COUNT]; /* products of several experts at once; not known = as others */
-  MatmulModel gradients[PRODUCT_COUNT][DTYPE_COUNT]; /* products of that kind; not known = as others (PRODUCT_FORWARD never
-                                                        is) */
+  MatmulModel gradients[PRODUCT_COUNT][DTYPE_COUNT]; /* products of that kind; not known = as others
+                                                        (PRODUCT_FORWARD never is) */
   AttentionCurve *attention;
   int n_attention;
   double attention_launch_s;

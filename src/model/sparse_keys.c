@@ -176,7 +176,8 @@ static gboolean read_lists(const JsonDoc *doc, const cJSON *object, SparseAttent
   return (a->mode != SPARSE_VARIABLE && a->mode != SPARSE_BSLONGFORMER) || read_ranges(doc, object, a, error);
 }
 
-static gboolean check_keys(const JsonDoc *doc, const cJSON *object, const SparseAttention *a, gboolean causal, GError **error)
+static gboolean check_keys(const JsonDoc *doc, const cJSON *object, const SparseAttention *a, gboolean causal,
+                           GError **error)
 {
   if (causal && !a->unidirectional)
     return json_error(doc, json_get(object, "attention"), error, "unidirectional in a causal model");

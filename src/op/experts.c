@@ -94,7 +94,8 @@ static void weigh(Build *b, double row_bytes, double kept)
   build_stream(b, &stream);
 }
 
-/* The way back: by one kernel, or weighed, unless experts did that, and added up by scatter_add. The gradient reads again what is weighed. */
+/* The way back: by one kernel, or weighed, unless experts did that, and added up by scatter_add. The gradient reads
+ * again what is weighed. */
 static void unpermute(Build *b, double moved)
 {
   double bytes = read_once(b, moved), kept = b->passes->framework->weighs_inside ? 0 : moved / 2;

@@ -56,11 +56,11 @@ static void activation(Build *b, double elements)
 /* Experts' activations by what their rows weigh, where no kernel does both (Megatron Core 0.14 to 0.17, moe/experts.py,
  * bias_act_func()): a zero is added to up before (glu_linear_offset). Backward a product is of the gradient with the
  * weights, another with the rows, which is summed to the weights' gradient; and gradients of gate and up are joined
- * (traced, PyTorch 2.15). Rows and up are kept. DeepEP and HybridEP send weights in fp32 (token_dispatcher.py): then the
- * product is of operands of both types, and is cast back; backward the gradient is cast up and its product cast down, and
- * that with the rows is of both types again. Else they are as the router's logits, 16 bits where moe_router_dtype is not
- * set (Qwen3's recipes). With gate and up's own product all takes the host 3 and 5 times as long as a small
- * torch.nn.Linear. */
+ * (traced, PyTorch 2.15). Rows and up are kept. DeepEP and HybridEP send weights in fp32 (token_dispatcher.py): then
+ * the product is of operands of both types, and is cast back; backward the gradient is cast up and its product cast
+ * down, and that with the rows is of both types again. Else they are as the router's logits, 16 bits where
+ * moe_router_dtype is not set (Qwen3's recipes). With gate and up's own product all takes the host 3 and 5 times as
+ * long as a small torch.nn.Linear. */
 static void weigh_activations(Build *b, double elements)
 {
   const PassLayout *p = b->passes;

@@ -8,9 +8,9 @@ typedef struct {
 } Turning;
 
 /* Without its fused kernel, and where cosines are scaled, Megatron Core turns queries and keys apart (rope_utils.py,
- * _apply_rotary_pos_emb_bshd): three small kernels each for cosines and sines, two products, a sign, a joining of halves, a
- * sum and a joining with the channels that do not turn, of which there are none; backward the products, sign and joining,
- * two sums of gradients, one of them with zeros for these channels. */
+ * _apply_rotary_pos_emb_bshd): three small kernels each for cosines and sines, two products, a sign, a joining of
+ * halves, a sum and a joining with the channels that do not turn, of which there are none; backward the products, sign
+ * and joining, two sums of gradients, one of them with zeros for these channels. */
 static const Turning one_kernel = { 2, 2, 1, 1 }, by_step = { 8, 8, 8, 8 }, turned_apart = { 12, 14, 2 * 12, 2 * 7 };
 
 /* Those of attention to latents besides are sorted into halves, which is a joining; backward each half's gradients are

@@ -153,8 +153,8 @@ typedef struct {
   gboolean plain_norms;       /* or PyTorch itself has, or apex first had, which read rows again for weights' gradients */
   gboolean fused_rope;
   gboolean mixer_copies;      /* rows lie by position, and are copied for Mamba-2, whose kernels take them by sequence */
-  gboolean scaled_rope_apart; /* of fused_rope: but where cosines are scaled, other than of attention to latents; without
-                                 it, that queries and keys turn likewise (Megatron Core) */
+  gboolean scaled_rope_apart; /* of fused_rope: but where cosines are scaled, other than of attention to latents;
+                                 without it, that queries and keys turn likewise (Megatron Core) */
   gboolean latent_rope_apart; /* of fused_rope: but not of attention to latents, which turns by steps */
   gboolean complex_rope;      /* rotary positions are products of complex numbers in fp32, which torch.compile leaves to
                                  kernels of their own; then fused_rope says nothing */

@@ -8,8 +8,8 @@
 #include "plan/plan.h"
 
 /* Of the plans of some degrees and a micro-batch: seconds that those that fit take at least, those that fit any memory,
- * what they need at least, and those of them that do not make whole blocks again, and how many there are; 0 = nothing is
- * known. */
+ * what they need at least, and those of them that do not make whole blocks again, and how many there are; 0 = nothing
+ * is known. */
 typedef struct {
   double bound_s, any_s, memory_bytes, kept_bytes;
   gint64 plans;

@@ -2,8 +2,8 @@
  * Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h).
  * What is remembered is known again by all that it was made of: prices by the plan's PassLayout, of which alone they
  * are made. So what comes back is a function of the plan, to the last bit, whatever was asked before
- * (tests/test_search_prices.c). Not thread-safe; prices and sums that it hands out live until it is trimmed, splits as long as it
- * does.
+ * (tests/test_search_prices.c). Not thread-safe; prices and sums that it hands out live until it is trimmed, splits as
+ * long as it does.
  */
 #ifndef TDP_SEARCH_PRICE_CACHE_H
 #define TDP_SEARCH_PRICE_CACHE_H

@@ -296,8 +296,9 @@ static double least_kept(const Search *s, guint at)
     return 0;
   for (guint i = in->part; i < in->parts_end; i++) {
     const SpacePart *choice = &g_array_index(s->parts, SpacePart, i);
-    double bytes = isinf(choice->memory_bytes) ? floors_of_choice(s->options->floors, choice->index, device).memory_bytes
-                                               : choice->memory_bytes;
+    double bytes = choice->memory_bytes;
+    if (isinf(bytes))
+      bytes = floors_of_choice(s->options->floors, choice->index, device).memory_bytes;
     if (choice->pass >= 0 && choice->recompute != RECOMPUTE_FULL)
       least = MIN(least, bytes);
   }

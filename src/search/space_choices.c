@@ -150,8 +150,8 @@ void space_meet_choice(Walk *w, const PassStates *states)
   const Plan *group = states->group;
   const PassChoice *pass = &w->passes[states->pass];
   SpacePart part = { .index = w->space, .plans = reject_broken(w, states), .bound_s = INFINITY,
-                     .memory_bytes = INFINITY, .degrees = w->at - 1, .micro_batch = group->micro_batch, .pass = states->pass,
-                     .chunks = group->vpp, .order = w->order, .dispatch = group->dispatch,
+                     .memory_bytes = INFINITY, .degrees = w->at - 1, .micro_batch = group->micro_batch,
+                     .pass = states->pass, .chunks = group->vpp, .order = w->order, .dispatch = group->dispatch,
                      .schedule = schedule_index(group->schedule), .split_rank = group->split_rank,
                      .recompute = pass->recompute, .uneven = states->uneven };
 
