@@ -93,8 +93,7 @@ START_TEST(hosts_of_servers)
 END_TEST
 
 /* Seconds a pass of many in a row, op by op: the host issues one after the other, and waits where it asks the device
- * for counts of rows, for which kernels first ask a thread `quiet_s` a time; the device runs what was issued, in
- * order. */
+ * for counts of rows, for which kernels first ask a thread `quiet_s` a time; the device runs all of it in order. */
 static double pass_in_a_row(const GArray *ops, double operation_s, const Framework *framework, gboolean graph,
                             double quiet_s)
 {
