@@ -470,10 +470,10 @@ START_TEST(functions_of_torchtitan)
       { "\"global_batch_size\": 64", "\"micro_batch_size\": 2", "\"seq_length\": 8192",
         "\"tensor_model_parallel_size\": 8", "\"pipeline_model_parallel_size\": 2", "\"precision\": \"fp8\"",
         "\"tp_comm_overlap\": true", "\"data_parallel_size\": 4" }, NULL },
-    { "", { NULL }, "x.py: which configuration: expected --script-args CONFIG=NAME with one of llama3_8b, llama3_70b, "
-                    "qwen_8b_budget, qwen_8b_nvfp4" },
-    { "CONFIG=rates", { NULL }, "x.py: rates: expected --script-args CONFIG=NAME with one of llama3_8b, llama3_70b, "
-                                "qwen_8b_budget, qwen_8b_nvfp4" },
+    { "", { NULL }, "x.py: which configuration: expected one of llama3_8b, llama3_70b, qwen_8b_budget, qwen_8b_nvfp4: "
+                    "tdp-plan --improve takes --script-args CONFIG=NAME" },
+    { "CONFIG=rates", { NULL }, "x.py: rates: expected one of llama3_8b, llama3_70b, qwen_8b_budget, "
+                                "qwen_8b_nvfp4: tdp-plan --improve takes --script-args CONFIG=NAME" },
     { "CONFIG=qwen_8b_budget", { NULL }, "x.py: --gpus: 64: expected the 4 that the degrees come to" },
   };
   g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;

@@ -40,7 +40,7 @@ static const char *find_function(ConfigReading *r)
   }
   if (!asked && n == 1)
     return found;
-  launch_fail(&r->to, "%s: expected --script-args CONFIG=NAME with one of %s", asked ? asked : "which configuration",
+  launch_fail(&r->to, "%s: expected one of %s: " ARGUMENTS_SAY " CONFIG=NAME", asked ? asked : "which configuration",
               names->str);
   return NULL;
 }
