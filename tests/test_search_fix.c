@@ -241,6 +241,46 @@ static guint hosted_stages(const char *framework_name, int devices, guint space,
   return stages;
 }
 
+/* Where no ZeRO-3 gathers, and where it does, no state reads and writes less around sums of gradients than the first, which
+ * stands for all in bounds: of frameworks whose shards do, were they divided over groups, too. */
+START_TEST(first_states_move_least)
+{
+  static const char *const names[] = { "tdp-run", "torchtitan", "fsdp", "deepspeed", "megatron-core" };
+  GRand *rand = g_rand_new_with_seed(7700);
+  int more = 0;
+
+  for (gsize i = 0; i < 100 * G_N_ELEMENTS(names); i++) {
+    Instance in;
+    StateChoice states[STATE_CHOICES];
+    double first[2][2] = { { -1, -1 }, { -1, -1 } };
+    instance_framework_init(&in, rand, names[i % G_N_ELEMENTS(names)]);
+    in.framework->shard_gradient_bytes = 4;
+    in.framework->shard_sum_bytes = 12;
+    in.options.space = g_rand_int_range(rand, 0, 16);
+    in.options.fixed.value[KEY_ZERO] = g_rand_boolean(rand) ? -1 : g_rand_int_range(rand, 0, in.framework->zero_max + 1);
+    Plan plan = in.base;
+    plan.dp = plan.gpus;
+    plan.ep = model_has_experts(in.model) ? MIN(2, plan.gpus) : 1;
+    int n = space_states(&in.options, in.model, in.cluster, &plan, states);
+    for (int k = 0; k < n; k++) {
+      PassLayout passes;
+      double *least = first[states[k].zero == 3];
+      plan.zero = states[k].zero;
+      plan.shard_group = states[k].shard_group;
+      pass_layout_init(&passes, &plan);
+      for (int experts = 0; experts < 2; experts++) {
+        least[experts] = least[experts] < 0 ? passes.shard_bytes[experts] : least[experts];
+        ck_assert_double_ge(passes.shard_bytes[experts], least[experts]);
+        more += passes.shard_bytes[experts] > least[experts];
+      }
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(more, 10);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* On one rank ZeRO-2 with the optimizer on the host is a plan of its own where gradients leave as they are made. */
 START_TEST(stages_on_one_rank_differ)
 {
@@ -287,4 +327,4 @@ END_TEST
 
 TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds, sgd_is_whole_where_it_must_be,
           narrow_moments_are_legal, all_plans_have_what_is_fixed, layers_go_beside_fixed_states,
-          stages_on_one_rank_differ, host_alone_leaves_out_what_stays)
+          stages_on_one_rank_differ, host_alone_leaves_out_what_stays, first_states_move_least)

@@ -114,7 +114,9 @@ static gboolean zero_broken(const Walk *w, const Plan *plan)
   return space_check_part(w, plan, PLAN_STATES) == RULE_ZERO;
 }
 
-/* Of a choice of passes with and without ZeRO-3's gathers, with tensor overlap and without. */
+/* Of a choice of passes with and without ZeRO-3's gathers, with tensor overlap and without. Of either the first state
+ * stands for all: space_states() lists stages from 0 up, and first the group of the most shards, so that none
+ * reads and writes less around sums of gradients (PassLayout.shard_bytes). */
 static void add_states(const Walk *w, Plan plan, const PassChoice *pass, gboolean made)
 {
   gboolean added[2] = { FALSE };
@@ -134,7 +136,8 @@ static void add_states(const Walk *w, Plan plan, const PassChoice *pass, gboolea
   }
 }
 
-/* Prices differ by what divides activations, by whether ZeRO-3 gathers, by dispatcher and tensor overlap. */
+/* Prices differ by what divides activations, by whether ZeRO-3 gathers and what its and ZeRO-2's shards read and write,
+ * by dispatcher and tensor overlap. */
 static void add_passes(const Walk *w, const Plan *group, guint dispatchers, gboolean made)
 {
   Plan plan = *group;
