@@ -97,6 +97,7 @@ fi
 parity 2
 parity 4
 check "communication, 3 ranks" mpi 3 "$BUILD/tests/mpi/comm_check"
+for what in all scatter; do check "a sum that fails, $what" mpi 2 "$BUILD/tests/mpi/sum_fails" $what; done
 for ranks in 1 2 4; do check "passes as predicted, $ranks ranks" mpi $ranks "$BUILD/tests/mpi/pass_ops"; done
 check "not a number" nan
 check "loss scale, 2 ranks" mpi 2 "$BUILD/tests/mpi/scaling"

@@ -121,7 +121,9 @@ static int part_of(const CpuMessage *m, int rank)
 }
 
 /* Each rank sends each other one its part and adds up its own, all at once: MPI's reductions that do not block take a
- * tree to one rank and back (Open MPI 4.1, libnbc), during which the others wait. */
+ * tree to one rank and back (Open MPI 4.1, libnbc), during which the others wait. The room for what comes is no more
+ * than those take of their own accord, the whole vector once for an all-reduce and twice for a reduce-scatter; it is
+ * counted as theirs was, as the library's. */
 static void begin_sum(CpuBackend *b, CpuMessage *m)
 {
   int size = m->comm->size, rank = m->comm->rank, mine = part_of(m, rank);
@@ -147,9 +149,10 @@ static gboolean end_sum(CpuBackend *b, CpuMessage *m)
   counts[rank] = part_of(m, rank);
   if (sum != own)
     memcpy(sum, own, bytes);
-  for (int i = 0; i < size - 1; i++)
-    MPI_Reduce_local(parts + i * bytes, sum, counts[rank], type, MPI_SUM);
-  if (m->kind == COMM_REDUCE_SCATTER)
+  gboolean added = TRUE;
+  for (int i = 0; i < size - 1 && added; i++)
+    added = check(b, MPI_Reduce_local(parts + i * bytes, sum, counts[rank], type, MPI_SUM), "sum of parts");
+  if (m->kind == COMM_REDUCE_SCATTER || !added)
     return TRUE;
   m->kind = COMM_ALL_GATHER;
   check(b, MPI_Iallgatherv(MPI_IN_PLACE, 0, type, m->y, counts, places, type, comm_of(m), request_of(m)),
