@@ -246,8 +246,8 @@ START_TEST(plans_mean_what_they_say)
 }
 END_TEST
 
-/* Of experts a part is a shard's, too, of which there are as many copies as of other weights; a shard group larger than the
- * replicas, and more ranks for experts than there are, leave numbers that are finite. */
+/* Of experts a part is a shard's, too, of which there are as many copies as of other weights; a shard group larger than
+ * the replicas, and more ranks for experts than there are, leave numbers that are finite. */
 START_TEST(experts_parts_are_their_shards)
 {
   g_autoptr(Model) model = fixture_experts(1, 512, 8, 4, 128, 1000);
@@ -438,7 +438,8 @@ START_TEST(whole_sequences_change_no_heads)
 }
 END_TEST
 
-TEST_LOOPS("layout", { experts_parts_are_their_shards, 1 }, { whole_sequences_change_no_heads, 1 }, { whole_rows_are_waited_for, 1 },
+TEST_LOOPS("layout", { experts_parts_are_their_shards, 1 },
+           { whole_sequences_change_no_heads, 1 }, { whole_rows_are_waited_for, 1 },
            { gradients_overlap_where_the_framework_does_it, 1 },
            { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
            { overlaps_mean_something_or_change_nothing, 1 },

@@ -579,7 +579,8 @@ START_TEST(remembered_by_pass)
 END_TEST
 
 TEST_LOOPS("price", { gradients_have_constants_of_their_own },
-           { remembered_ops_cost_the_same }, { remembered_by_pass }, { collectives_wait_or_hide }, { rows_travel_in_chunks },
+           { remembered_ops_cost_the_same }, { remembered_by_pass }, { collectives_wait_or_hide },
+           { rows_travel_in_chunks },
            { chunks_of_formats },
            { gathers_gain_as_measured }, { sums_travel_whole },
            { chunks_are_never_slower }, { slower_links_slow_less }, { the_host_can_be_the_limit },

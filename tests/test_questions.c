@@ -384,8 +384,8 @@ static Floors *change(Cluster *cluster, GRand *rand, const Floors *bounds, Floor
 }
 
 /* What is known of parts and choices from a search before a change, and from one before several of them, and a plan that
- * was simulated before, leave the plan that is found, whether a plan to beat is known or none is. From the seventh loop on
- * blocks are made again on some layers of a stage, any count of them: that takes less than of all. */
+ * was simulated before, leave the plan that is found, whether a plan to beat is known or none is. From the seventh loop
+ * on blocks are made again on some layers of a stage, any count of them: that takes less than of all. */
 START_TEST(floors_leave_the_answer)
 {
   GRand *rand = g_rand_new_with_seed(6400 + _i);

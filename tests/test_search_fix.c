@@ -241,8 +241,8 @@ static guint hosted_stages(const char *framework_name, int devices, guint space,
   return stages;
 }
 
-/* Where no ZeRO-3 gathers, and where it does, no state reads and writes less around sums of gradients than the first, which
- * stands for all in bounds: of frameworks whose shards do, were they divided over groups, too. */
+/* Where no ZeRO-3 gathers, and where it does, no state reads and writes less around sums of gradients than the first,
+ * which stands for all in bounds: of frameworks whose shards do, were they divided over groups, too. */
 START_TEST(first_states_move_least)
 {
   static const char *const names[] = { "tdp-run", "torchtitan", "fsdp", "deepspeed", "megatron-core" };
@@ -257,7 +257,8 @@ START_TEST(first_states_move_least)
     in.framework->shard_gradient_bytes = 4;
     in.framework->shard_sum_bytes = 12;
     in.options.space = g_rand_int_range(rand, 0, 16);
-    in.options.fixed.value[KEY_ZERO] = g_rand_boolean(rand) ? -1 : g_rand_int_range(rand, 0, in.framework->zero_max + 1);
+    if (g_rand_boolean(rand))
+      in.options.fixed.value[KEY_ZERO] = g_rand_int_range(rand, 0, in.framework->zero_max + 1);
     Plan plan = in.base;
     plan.dp = plan.gpus;
     plan.ep = model_has_experts(in.model) ? MIN(2, plan.gpus) : 1;

@@ -186,7 +186,8 @@ static inline int plan_shards(const Plan *p)
   return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
 }
 
-/* Copies of such a part: 1 where a shard group is larger than the replicas, which rules turn down and some ask before. */
+/* Copies of such a part: 1 where a shard group is larger than the replicas, which rules turn down; some ask before
+ * them. */
 static inline int plan_copies(const Plan *p)
 {
   return MAX(1, plan_replicas(p) / plan_shards(p));

@@ -79,7 +79,8 @@ static BoundRanks even_ranks(const Walk *w, const Layout *l, const PriceSums *su
   return bound_ranks(w->model, l, &own);
 }
 
-/* Neighbouring states have prices in common but where ZeRO-3 gathers, and where ZeRO-2 or 3 leaves shards of gradients. */
+/* States that follow each other have prices in common but where ZeRO-3 gathers, and where ZeRO-2 or 3 leaves shards of
+ * gradients. */
 static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
 {
   const PriceSums *sums = NULL;
