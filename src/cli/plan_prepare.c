@@ -134,14 +134,20 @@ static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
          (!o->why_not || fixed_parse("--why-not", o->why_not, &p->why_not, error));
 }
 
-/* Whether a name stands for its software: it has no date, or is the last one where all have. `next` follows it. */
-static gboolean stands_for_all(const char *name, const char *next)
+/* Whether a name stands for its software: it has no date, or is the last one where all have. Other names follow it, of
+ * which those with words behind their date are variants. */
+static gboolean stands_for_all(char *const *name)
 {
-  const char *dated = strstr(name, "-20");
-  g_autofree char *undated = dated ? g_strndup(name, dated - name) : NULL;
+  const char *dated = strstr(*name, "-20");
+  g_autofree char *undated = dated ? g_strndup(*name, dated - *name) : NULL;
 
-  return !dated || (!g_str_has_suffix(undated, "-dev") && !framework_exists(undated) &&
-                    !(next && g_str_has_prefix(next, undated)));
+  if (!dated)
+    return TRUE;
+  if (strlen(dated) > strlen("-2026-04") || g_str_has_suffix(undated, "-dev") || framework_exists(undated))
+    return FALSE;
+  while (name[1] && g_str_has_prefix(name[1], name[0]))
+    name++;
+  return !(name[1] && g_str_has_prefix(name[1], undated));
 }
 
 /* "; such are trained by deepspeed, fsdp": the frameworks of the data that train an adapter. */
@@ -151,7 +157,7 @@ static char *adapted_by(const Adapter *adapter)
   GString *s = g_string_new(NULL);
 
   for (int i = 0; names[i]; i++) {
-    g_autoptr(Framework) f = stands_for_all(names[i], names[i + 1]) ? framework_load(names[i], NULL) : NULL;
+    g_autoptr(Framework) f = stands_for_all(&names[i]) ? framework_load(names[i], NULL) : NULL;
     if (f && !framework_adapts_only(f, adapter))
       g_string_append_printf(s, "%s%s", s->len ? ", " : "; such are trained by ", f->name);
   }
