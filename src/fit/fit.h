@@ -43,7 +43,7 @@ FitResult fit_sides_clear(FitSides *sides);
 gboolean fit_is_check(const double *key, int n);
 
 /* A parameter is kept in [min, max]; `step`, of either sign, is the first move
- * from `start`. */
+ * from `start`, where one without a step stays. */
 typedef struct {
   double start, min, max, step;
 } FitParameter;

@@ -21,7 +21,7 @@ static const FitParameter all_parameters[] = {
   {3.0, 1, 16, 0.7},    /* overlap_power */
   {2.0, 0, 20, 1.0},    /* split_s */
   {0.3, 0, 1, 0.2},     /* wave_weight */
-  {0, 0, 0, 1},         /* first_bandwidth_fraction: as of the other factor */
+  {0, 0, 0, 0},         /* first_bandwidth_fraction: as of the other factor */
   {8.0, 0, 40, 3.0},    /* quantize_s */
   {2.0, 0, 20, 1.0},    /* quantize_s_per_element */
 };
@@ -87,7 +87,7 @@ FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, doub
   gboolean quantized = FALSE;
   if (model->tile > 0) { /* in registers: thousands of them in a product, of which none is the last */
     parameters[2] = (FitParameter){0.03, 0, 1, 0.02};
-    parameters[4] = parameters[6] = parameters[7] = (FitParameter){0, 0, 0, 1};
+    parameters[4] = parameters[6] = parameters[7] = (FitParameter){0};
     parameters[8] = (FitParameter){2, 0.1, 20, 0.5};
   }
   for (int i = 0; i < n; i++)

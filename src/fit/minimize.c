@@ -10,7 +10,8 @@
 
 typedef struct {
   const FitParameter *parameters;
-  int n;
+  int n, free[FIT_PARAMETERS_MAX]; /* those that are searched */
+  double *x;                       /* all of the caller's */
   FitLoss loss;
   gpointer data;
 } Problem;
@@ -19,26 +20,27 @@ typedef struct {
 static double bounded_loss(const gsl_vector *point, void *data)
 {
   const Problem *problem = data;
-  double x[FIT_PARAMETERS_MAX], outside = 0;
+  double outside = 0;
   for (int i = 0; i < problem->n; i++) {
-    const FitParameter *p = &problem->parameters[i];
-    double value = gsl_vector_get(point, (gsize)i);
-    x[i] = CLAMP(value, p->min, p->max);
-    outside += fabs((value - x[i]) / p->step);
+    const FitParameter *p = &problem->parameters[problem->free[i]];
+    double value = gsl_vector_get(point, (gsize)i), *x = &problem->x[problem->free[i]];
+    *x = CLAMP(value, p->min, p->max);
+    outside += fabs((value - *x) / p->step);
   }
-  return problem->loss(x, problem->data) * (1 + 0.01 * outside);
+  return problem->loss(problem->x, problem->data) * (1 + 0.01 * outside);
 }
 
-static double run_round(Problem *problem, double scale, double *x)
+static double run_round(Problem *problem, double scale)
 {
+  double *x = problem->x;
   gsize n = (gsize)problem->n;
   gsl_multimin_function function = {bounded_loss, n, problem};
   gsl_vector *start = gsl_vector_alloc(n), *step = gsl_vector_alloc(n);
   for (gsize i = 0; i < n; i++) {
-    const FitParameter *p = &problem->parameters[i];
-    double move = p->step * scale;
-    gsl_vector_set(start, i, x[i]);
-    gsl_vector_set(step, i, x[i] + move > p->max || x[i] + move < p->min ? -move : move);
+    const FitParameter *p = &problem->parameters[problem->free[i]];
+    double move = p->step * scale, at = x[problem->free[i]];
+    gsl_vector_set(start, i, at);
+    gsl_vector_set(step, i, at + move > p->max || at + move < p->min ? -move : move);
   }
   gsl_multimin_fminimizer *simplex = gsl_multimin_fminimizer_alloc(gsl_multimin_fminimizer_nmsimplex2, n);
   gsl_multimin_fminimizer_set(simplex, &function, start, step);
@@ -47,8 +49,10 @@ static double run_round(Problem *problem, double scale, double *x)
         gsl_multimin_test_size(gsl_multimin_fminimizer_size(simplex), 1e-5) == GSL_SUCCESS)
       break;
   }
-  for (gsize i = 0; i < n; i++)
-    x[i] = CLAMP(gsl_vector_get(simplex->x, i), problem->parameters[i].min, problem->parameters[i].max);
+  for (gsize i = 0; i < n; i++) {
+    const FitParameter *p = &problem->parameters[problem->free[i]];
+    x[problem->free[i]] = CLAMP(gsl_vector_get(simplex->x, i), p->min, p->max);
+  }
   gsl_multimin_fminimizer_free(simplex);
   gsl_vector_free(start);
   gsl_vector_free(step);
@@ -58,13 +62,16 @@ static double run_round(Problem *problem, double scale, double *x)
 double fit_minimize(const FitParameter *parameters, int n, FitLoss loss, gpointer data, double *x)
 {
   g_assert(n > 0 && n <= FIT_PARAMETERS_MAX);
-  Problem problem = {parameters, n, loss, data};
-  for (int i = 0; i < n; i++)
+  Problem problem = {.parameters = parameters, .x = x, .loss = loss, .data = data};
+  for (int i = 0; i < n; i++) {
     x[i] = CLAMP(parameters[i].start, parameters[i].min, parameters[i].max);
+    if (parameters[i].step)
+      problem.free[problem.n++] = i;
+  }
   double best = loss(x, data);
-  for (int round = 0; round < ROUNDS_MAX; round++) {
+  for (int round = 0; round < ROUNDS_MAX && problem.n > 0; round++) {
     double before = best;
-    best = run_round(&problem, round % 2 ? 0.5 : 1, x);
+    best = run_round(&problem, round % 2 ? 0.5 : 1);
     if (round && before - best < ROUND_GAIN_MIN * before)
       break;
   }
