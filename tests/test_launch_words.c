@@ -430,6 +430,16 @@ END_TEST
 
 #define HF "--tokenizer-type HuggingFaceTokenizer --tokenizer-model "
 
+static Launch *read_vocabulary(const char *arguments, int vocab)
+{
+  g_autofree char *words = g_strdup_printf("--global-batch-size 8 %s", arguments);
+  Launch *l = read_words(words, NULL);
+  g_autoptr(Model) model = model_parse(l->model, strlen(l->model), "x.sh", NULL);
+
+  ck_assert_msg(model->vocab == vocab, "%s: %d", arguments, model->vocab);
+  return l;
+}
+
 /* A tokenizer's name tells its tokens where it is that of a model of ours. */
 START_TEST(named_tokenizers)
 {
@@ -444,10 +454,7 @@ START_TEST(named_tokenizers)
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
-    g_autofree char *words = g_strdup_printf("--global-batch-size 8 %s", rows[i].words);
-    g_autoptr(Launch) l = read_words(words, NULL);
-    g_autoptr(Model) model = model_parse(l->model, strlen(l->model), "x.sh", NULL);
-    ck_assert_msg(model->vocab == rows[i].vocab, "%s: %d", rows[i].words, model->vocab);
+    g_autoptr(Launch) l = read_vocabulary(rows[i].words, rows[i].vocab);
     ck_assert_msg((l->assumed->len > 0) == (rows[i].assumed != NULL), "%s", rows[i].words);
     ck_assert_msg(!rows[i].assumed || g_str_has_suffix(l->assumed->pdata[0], rows[i].assumed), "%s: %s", rows[i].words,
                   (char *)(rows[i].assumed ? l->assumed->pdata[0] : ""));
@@ -460,18 +467,14 @@ START_TEST(padded_vocabularies)
 {
 #define TOKENS "--vocab-size 50257 --make-vocab-size-divisible-by "
   static const struct { const char *words; int vocab; gboolean assumed; } rows[] = {
-    { "--vocab-size 50257", 50257, FALSE },     { TOKENS "128", 50257, FALSE },
-    { TOKENS "64", 50257, FALSE },               /* 50304, as of 128 */
-    { TOKENS "4096", 53248, FALSE },            { TOKENS "4096 --tensor-model-parallel-size 2", 57344, FALSE },
-    { TOKENS "1", 50257, TRUE },                { TOKENS "4096 --pad-vocab-size-to 50432", 50257, FALSE },
+    { "--vocab-size 50257", 50257, FALSE }, { TOKENS "128", 50257, FALSE }, { TOKENS "64", 50257, FALSE }, /* 50304 */
+    { TOKENS "4096", 53248, FALSE }, { TOKENS "4096 --tensor-model-parallel-size 2", 57344, FALSE },
+    { TOKENS "1", 50257, TRUE }, { TOKENS "4096 --pad-vocab-size-to 50432", 50257, FALSE },
     { "--vocab-size 129280 --make-vocab-size-divisible-by 3232", 129280, FALSE },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
-    g_autofree char *words = g_strdup_printf("--global-batch-size 8 %s", rows[i].words);
-    g_autoptr(Launch) l = read_words(words, NULL);
-    g_autoptr(Model) model = model_parse(l->model, strlen(l->model), "x.sh", NULL);
-    ck_assert_msg(model->vocab == rows[i].vocab, "%s: %d", rows[i].words, model->vocab);
+    g_autoptr(Launch) l = read_vocabulary(rows[i].words, rows[i].vocab);
     ck_assert_msg((l->assumed->len > 0) == rows[i].assumed, "%s", rows[i].words);
   }
 }
