@@ -164,8 +164,6 @@ static void append_best(const Improvement *m, GString *text)
 
 static void append_why(GString *text, const char *of, const Result *r, const Trace *trace)
 {
-  if (!trace)
-    return;
   g_autofree char *why = report_explain(r, trace), *comm = report_collectives(r, trace);
   g_string_append_printf(text, "\nWhy: %s\n%s\nCommunication: %s\n%s", of, why, of, comm);
 }

@@ -64,7 +64,7 @@ typedef struct {
 enum { TURNS = 2 };
 
 static const struct {
-  const char *name, *key; /* name: NULL = of whoever ends the step (result_data_text) */
+  const char *name, *key; /* name: NULL = of whoever ends the step (result_data_adjective) */
   double (*seconds)(const Result *result);
   Switch switches[TURNS];
 } parts[] = {

@@ -3,9 +3,8 @@
  * any device's library: what it calls is the backend's table.
  *
  * Weights and saved activations lie in pools and are walked through, as in
- * training, where each layer has others: on a core 8 MiB each, beyond its own
- * cache but within the shared one, as what cores train mostly is; on a device a
- * GiB. What the operator before has just written always lies in one place, and so
+ * training, where each layer has others: on a core 32 of each size, at most 32 MiB;
+ * on a device a GiB. What the operator before has just written always lies in one place, and so
  * in a cache if it fits. States of the optimizer, which a step touches once, are
  * walked through wholly. What the executor runs together is timed together: a
  * norm's backward with the copy of its gradient, the optimizer with the norm's sum

@@ -153,9 +153,14 @@ static void choose(Improve *m)
   }
 }
 
+static gboolean any_runs(const Improve *m)
+{
+  return m->near->path->len > 0 || m->found->best->len > 0 || m->near->fits;
+}
+
 static gboolean check_chosen(const Improve *m, GError **error)
 {
-  if (m->near->path->len > 0 || m->found->best->len > 0 || m->near->fits)
+  if (any_runs(m))
     return TRUE;
   if (m->found->halted)
     return runtime_error(error, "%s: stopped before any plan that fits was found", m->path);
@@ -168,7 +173,7 @@ static gboolean check_chosen(const Improve *m, GError **error)
 static void print_answer(Improve *m)
 {
   g_autoptr(Trace) own = m->options->explain && !m->refused ? simulate_plan(m->model, m->cluster, &m->plan) : NULL;
-  gboolean changes = m->refused ? check_chosen(m, NULL) : !plan_same(&m->plan, &m->chosen);
+  gboolean changes = m->refused ? any_runs(m) : !plan_same(&m->plan, &m->chosen);
   g_autoptr(Trace) chosen = m->options->explain && changes ? simulate_plan(m->model, m->cluster, &m->chosen) : NULL;
   const Improvement answer = { m->path, m->launch, m->model, m->cluster, m->accuracy, &m->plan,
                                m->refused ? m->refused->message : NULL, m->near, m->found,

@@ -9,7 +9,6 @@
 #include "report/answer.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #define LIST_COLUMNS_MAX 7
 

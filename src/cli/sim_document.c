@@ -18,10 +18,10 @@ static void put_notes(const Result *result, const GPtrArray *before, JsonWriter 
 {
   g_autoptr(GPtrArray) notes = sim_notes(result);
 
-  if (notes->len == 0 && (!before || before->len == 0))
+  if (notes->len == 0 && before->len == 0)
     return;
   json_open(w, "notes", '[');
-  for (guint i = 0; before && i < before->len; i++)
+  for (guint i = 0; i < before->len; i++)
     json_put_string(w, NULL, g_ptr_array_index(before, i));
   for (guint i = 0; i < notes->len; i++)
     json_put_string(w, NULL, g_ptr_array_index(notes, i));

@@ -18,7 +18,7 @@ typedef struct {
   gboolean explain;     /* with what --explain says */
   gboolean collectives; /* with each distinct communication */
   gboolean ops;         /* with each operator */
-  const GPtrArray *notes; /* char *: what there is to know of the plan's file, before sim_notes(); NULL = nothing */
+  const GPtrArray *notes; /* char *: what there is to know of the plan's file, before sim_notes() */
 } SimBesides;
 
 /* Form tdp-sim-1, with notes where there are any; newly allocated, ends in a newline. */

@@ -4,13 +4,13 @@
 
 /* The product that rows are gathered for, or scattered behind: the next op of its kind of pass, or the one before,
  * kernels bound by memory aside. */
-static const Op *product_of(const Op *op, const GArray *ops, const PassLayout *passes)
+static const Op *product_of(const Op *op, const GArray *ops)
 {
   const Op *first = (const Op *)(gpointer)ops->data, *end = first + ops->len;
   Collective what = op->collective.what;
   int step = what == COLLECTIVE_ALL_GATHER ? 1 : -1;
 
-  if (!passes->comm_chunks || op->kind != OP_COLLECTIVE || op->collective.axis != AXIS_TENSOR ||
+  if (op->kind != OP_COLLECTIVE || op->collective.axis != AXIS_TENSOR ||
       (what != COLLECTIVE_ALL_GATHER && what != COLLECTIVE_REDUCE_SCATTER))
     return NULL;
   for (const Op *next = op + step; next >= first && next < end; next += step)
@@ -42,7 +42,7 @@ static double copies_s(const Op *op, const Device *device)
 void chunks_time(const GArray *ops, const PassLayout *passes, const Cluster *cluster, OpTimes *known, OpTime *times)
 {
   for (guint i = 0; i < ops->len && passes->comm_chunks; i++) {
-    const Op *op = &g_array_index(ops, Op, i), *product = product_of(op, ops, passes);
+    const Op *op = &g_array_index(ops, Op, i), *product = product_of(op, ops);
     if (!product)
       continue;
     Op chunks = in_chunks(product, op->collective.group.size);

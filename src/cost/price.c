@@ -251,12 +251,12 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
   } else if (op->kind == OP_COLLECTIVE) {
     l->slowdown = time->slowdown;
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
-    if (!op_is_async(op, l->passes))
-      l->tensor_end -= share * chunks_hidden_s(time, op->collective.group.size);
     l->axis = op->collective.axis;
     p->tensor_s += seconds;
-    if (!op_is_async(op, l->passes))
+    if (!op_is_async(op, l->passes)) {
+      l->tensor_end -= share * chunks_hidden_s(time, op->collective.group.size);
       join(l);
+    }
   } else {
     double alone_s = seconds;
     seconds = beside_tensor_lane(l, seconds);

@@ -218,14 +218,14 @@ static void put_data(Export *e, GString *text)
                          export_truth(parameters));
   if (s->sharding.bucket > 0)
     g_string_append_printf(text, "  bucket_size: %.0f\n", s->sharding.bucket);
-  if (fsdp)
+  if (fsdp) {
     g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
                                  "  data_parallel_sharding_strategy: %s\n",
                            sharding_names[s->zero]);
-  if (fsdp)
     put_fsdp_formats(e, text);
-  else
+  } else {
     g_string_append(text, "  use_megatron_fsdp: false\n");
+  }
   if (e->layout.passes.graph == GRAPH_FULL)
     g_string_append_printf(text, "  check_for_nan_in_grad: false\n%s",
                            fsdp ? "  megatron_fsdp_cuda_graph_mode: true\n"

@@ -2,8 +2,6 @@
 #include "import/config_launch.h"
 #include "import/launch_parts.h"
 
-#include <string.h>
-
 /* What is wanted of an argument; value NULL = that it is gone, "" = that it is a switch. */
 typedef struct {
   char *name, *value;

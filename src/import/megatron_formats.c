@@ -98,11 +98,12 @@ void megatron_formats_put(Reading *r, const char *framework, JsonWriter *w)
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
     const char *own = fsdp && formats[i][1] ? fsdp_format(r, framework, formats[i][1]) : "";
     const char *format = format_text(r, formats[i][0]);
-    if (i == 1 && !narrow && g_str_equal(own, "fp32") && reading_flag(r, "bf16") && wide_by_default(framework))
+    gboolean grads = g_str_equal(formats[i][0], "main_grads_dtype");
+    if (grads && !narrow && g_str_equal(own, "fp32") && reading_flag(r, "bf16") && wide_by_default(framework))
       continue;
     if (*own)
       json_put_string(w, formats[i][0], own);
-    else if (narrow && g_str_equal(formats[i][0], "main_grads_dtype")) /* they are reduced where they are accumulated */
+    else if (narrow && grads) /* they are reduced where they are accumulated */
       json_put_string(w, formats[i][0], "bf16");
     else if (precise && *format)
       json_put_string(w, formats[i][0], format);

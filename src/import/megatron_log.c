@@ -3,7 +3,6 @@
 #include "import/case_row.h"
 #include "import/megatron_row.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MEGATRON_MB (1024.0 * 1024.0)

@@ -6,7 +6,6 @@
 #include "model/model.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- arguments ---- */

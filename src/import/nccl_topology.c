@@ -2,7 +2,6 @@
 #include "base/json.h"
 #include "import/import.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {

@@ -1,7 +1,6 @@
 /* The matrix that `nvidia-smi topo -m` prints. */
 #include "import/import.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define CELLS_MAX 1200

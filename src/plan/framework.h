@@ -269,7 +269,6 @@ typedef struct {
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 
-/* The highest ZeRO stage that it runs on so many pipeline ranks. */
 /* Whether a pass that makes gradients waits for one more of `n` sums of earlier ones, of `params` parameters in all, that
  * are on their way (reduce_queue). */
 static inline gboolean framework_queue_full(const Framework *framework, guint n, double params)
@@ -277,6 +276,7 @@ static inline gboolean framework_queue_full(const Framework *framework, guint n,
   return n > (guint)framework->reduce_queue && params > framework->reduce_queue_params;
 }
 
+/* The highest ZeRO stage that it runs on so many pipeline ranks. */
 static inline int framework_zero_max(const Framework *framework, int ranks)
 {
   return ranks > 1 ? MIN(framework->zero_max, framework->zero_max_pipeline) : framework->zero_max;

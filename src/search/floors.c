@@ -5,6 +5,8 @@
 
 #define LESS (1 - 1e-9) /* what is known is of other numbers, and rounded */
 
+G_STATIC_ASSERT(sizeof(Plan) % sizeof(guint64) == 0);
+
 static guint plan_hash(gconstpointer plan)
 {
   guint64 words[sizeof(Plan) / sizeof(guint64)], hash = 0;

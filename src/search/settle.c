@@ -312,8 +312,8 @@ void search_raise_bounds(Search *s)
   for (guint i = 0; i < s->parts->len; i++) {
     const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
     const ChoiceFloor choice = { part->index, least_within(s, i), isinf(part->memory_bytes) ? 0 : part->memory_bytes };
-    PartFloor *floor = part->pass < 0 ? &g_array_index(bounds->parts, PartFloor, part->batch) : NULL;
-    if (floor) {
+    if (part->pass < 0) {
+      PartFloor *floor = &g_array_index(bounds->parts, PartFloor, part->batch);
       floor->bound_s = choice.bound_s;
       floor->kept_bytes = least_kept(s, i);
     } else if (s->options->brief) {

@@ -3,7 +3,6 @@
 #include "validate/validate.h"
 
 #include <math.h>
-#include <string.h>
 
 static const char *const outcome_names[OUTCOME_COUNT] = { [OUTCOME_RAN] = "ran", [OUTCOME_OOM] = "out_of_memory" };
 
