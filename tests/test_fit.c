@@ -360,7 +360,7 @@ START_TEST(grouped_constants)
         g_string_append_printf(text, "h100,bf16,%g,%g,%g,8,64,16,%.3f\n", tokens[t], k, n, seconds * 1e6);
       }
   FitData data = {.grouped = csv_of(text->str)};
-  const FitJob job = {"grouped", "h100", "h100-sxm5-80gb", "h100", "bf16"}, none = {"grouped", "x", "l40s", "x", "bf16"};
+  const FitJob job = {"grouped", "h100", "h100-sxm5-80gb", "h100", "bf16"}, none = {"grouped", "h100", "l40s", "x", "bf16"};
   FitResult result;
   ck_assert(fit_job_run(&data, &job, TRUE, &result, &error));
   ck_assert_int_eq(result.fit.n + result.check.n, 72);

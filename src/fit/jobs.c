@@ -4,26 +4,25 @@
 
 #include "base/error.h"
 #include "base/files.h"
-
-typedef gboolean (*JobFunction)(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                                GError **error);
+#include "fit/part_file.h"
 
 static const struct {
   const char *fit;
-  JobFunction run;
+  const char *folder; /* of its target, below hardware/; NULL = it has none */
+  FitJobRun *run;
 } kinds[] = {
-  {"matmul", fit_matmul_job},
-  {"unaligned", fit_unaligned_job},
-  {"library", fit_library_job},
-  {"attention", fit_attention_job},
-  {"attention-tail", fit_attention_tail_job},
-  {"attention-sustained", fit_attention_sustained_job},
-  {"attention-like", fit_attention_like_job},
-  {"attention-check", fit_attention_check_job},
-  {"link", fit_link_job},
-  {"link-check", fit_link_check_job},
-  {"dispatch", fit_dispatch_job},
-  {"grouped", fit_grouped_job},
+  {"matmul", "kernels", fit_matmul_job},
+  {"unaligned", "kernels", fit_unaligned_job},
+  {"library", "kernels", fit_library_job},
+  {"attention", "kernels", fit_attention_job},
+  {"attention-tail", "kernels", fit_attention_tail_job},
+  {"attention-sustained", "kernels", fit_attention_sustained_job},
+  {"attention-like", "kernels", fit_attention_like_job},
+  {"attention-check", NULL, fit_attention_check_job},
+  {"link", "links", fit_link_job},
+  {"link-check", NULL, fit_link_check_job},
+  {"dispatch", "kernels", fit_dispatch_job},
+  {"grouped", "kernels", fit_grouped_job},
 };
 
 static Csv *load(const char *name, GError **error)
@@ -63,8 +62,24 @@ void fit_data_free(FitData *data)
 
 gboolean fit_job_run(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
 {
-  for (guint i = 0; i < G_N_ELEMENTS(kinds); i++)
-    if (strcmp(kinds[i].fit, job->fit) == 0)
-      return kinds[i].run(data, job, dry_run, result, error);
-  return input_error(error, "%s: \"%s\": expected a kind of fit", data->fits->name, job->fit);
+  guint kind = 0;
+  g_auto(PartFile) file = {NULL, NULL};
+  while (kind < G_N_ELEMENTS(kinds) && strcmp(kinds[kind].fit, job->fit) != 0)
+    kind++;
+  if (kind == G_N_ELEMENTS(kinds))
+    return input_error(error, "%s: \"%s\": expected a kind of fit", data->fits->name, job->fit);
+  if (kinds[kind].folder && !part_file_load(&file, kinds[kind].folder, job->target, error))
+    return FALSE;
+  return kinds[kind].run(data, job, file.root, result, error) &&
+         (dry_run || !file.root || part_file_save(&file, error));
+}
+
+char *fit_source(const FitResult *result, const char *what, ...)
+{
+  va_list args;
+  va_start(args, what);
+  g_autofree char *text = g_strdup_vprintf(what, args);
+  va_end(args);
+  return g_strdup_printf("fitted: %d %s; %d others: mean error %.1f %%, p90 %.1f %%", result->fit.n, text,
+                         result->check.n, 100 * result->check.mean, 100 * result->check.p90);
 }

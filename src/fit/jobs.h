@@ -9,6 +9,8 @@
 #ifndef TDP_FIT_JOBS_H
 #define TDP_FIT_JOBS_H
 
+#include <cjson/cJSON.h>
+
 #include "fit/data.h"
 
 typedef struct {
@@ -30,23 +32,15 @@ gboolean fit_job_run(const FitData *data, const FitJob *job, gboolean dry_run, F
 
 /* ---- kinds, for jobs.c ---- */
 
-gboolean fit_matmul_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
-gboolean fit_unaligned_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
-gboolean fit_library_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
-gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                           GError **error);
-gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                                GError **error);
-gboolean fit_attention_sustained_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                                     GError **error);
-gboolean fit_attention_like_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                                GError **error);
-gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                                 GError **error);
-gboolean fit_dispatch_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
-gboolean fit_grouped_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
-gboolean fit_link_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
-gboolean fit_link_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                            GError **error);
+/* A fit that puts its constants, and where they come from, into `target`, the tree of the job's file; NULL for fits
+ * that only tell errors. TDP_ERROR_INPUT. */
+typedef gboolean FitJobRun(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error);
+
+FitJobRun fit_matmul_job, fit_unaligned_job, fit_library_job, fit_grouped_job, fit_dispatch_job;
+FitJobRun fit_attention_job, fit_attention_tail_job, fit_attention_sustained_job, fit_attention_like_job;
+FitJobRun fit_attention_check_job, fit_link_job, fit_link_check_job;
+
+/* "fitted: N WHAT; M others: mean error 1.0 %, p90 2.0 %", a source of constants; newly allocated. */
+char *fit_source(const FitResult *result, const char *what, ...) G_GNUC_PRINTF(2, 3);
 
 #endif

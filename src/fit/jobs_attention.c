@@ -34,9 +34,9 @@ static cJSON *find_curve(cJSON *curves, const AttentionCurve *curve)
   return item;
 }
 
-static void put_curve(const PartFile *file, const AttentionCurve *curve, const char *source)
+static void put_curve(cJSON *target, const AttentionCurve *curve, const char *source)
 {
-  cJSON *attention = part_file_member(file->root, "attention", FALSE);
+  cJSON *attention = part_file_member(target, "attention", FALSE);
   cJSON *item = find_curve(part_file_member(attention, "curves", TRUE), curve);
   part_file_string(item, "kernel", attention_kernel_names[curve->kernel]);
   part_file_string(item, "pass", curve->backward ? "backward" : "forward");
@@ -49,13 +49,12 @@ static void put_curve(const PartFile *file, const AttentionCurve *curve, const c
   part_file_string(item, "source", source);
 }
 
-static gboolean load(const FitJob *job, PartFile *file, Device *device, int *kernel, GError **error)
+static gboolean load(const FitJob *job, Device *device, int *kernel, GError **error)
 {
-  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
   *kernel = names_find(attention_kernel_names, job->constants);
   if (*kernel < 0)
     return input_error(error, "fits.csv: %s: expected flash1, flash or flash3", job->constants);
-  return part_file_load(file, below, error) && device_load(job->hardware, device, error);
+  return device_load(job->hardware, device, error);
 }
 
 /* ---- fits ---- */
@@ -116,17 +115,17 @@ static FitResult errors_with(const GArray *rows, const Device *device, Attention
   return fit_attention_errors((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &fitted);
 }
 
-static void put_curves(PartFile *file, const FitJob *job, const Origin *origin, const AttentionCurve *curves, int n)
+static void put_curves(cJSON *target, const FitJob *job, const Origin *origin, const AttentionCurve *curves, int n)
 {
   for (int i = 0; i < n; i++) {
     g_autofree char *source = source_of(job, origin, &curves[i]);
-    put_curve(file, &curves[i], source);
+    put_curve(target, &curves[i], source);
   }
 }
 
-static void put_tail(PartFile *file, const FitJob *job, double tail, int times)
+static void put_tail(cJSON *target, const FitJob *job, double tail, int times)
 {
-  cJSON *attention = part_file_member(file->root, "attention", FALSE);
+  cJSON *attention = part_file_member(target, "attention", FALSE);
   g_autofree char *source = g_strdup_printf(
     "fitted: %d times of %s in hardware/data/attention.csv, with a server's fixed time and cache writes", times,
     job->data);
@@ -136,15 +135,14 @@ static void put_tail(PartFile *file, const FitJob *job, double tail, int times)
 }
 
 /* Fits curves, and with `tail` how blocks end; of either it writes what the job is for. */
-static gboolean fit(const FitData *data, const FitJob *job, gboolean tail, gboolean dry_run, FitResult *result,
+static gboolean fit(const FitData *data, const FitJob *job, gboolean tail, cJSON *target, FitResult *result,
                     GError **error)
 {
   Origin origin = {0};
   int kernel = 0;
-  g_auto(PartFile) file = {NULL, NULL};
   g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
-  Device device = {0};
-  if (!rows || !load(job, &file, &device, &kernel, error))
+  g_auto(Device) device = {0};
+  if (!rows || !load(job, &device, &kernel, error))
     return FALSE;
   if (tail || origin.server)
     fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, tail);
@@ -152,64 +150,58 @@ static gboolean fit(const FitData *data, const FitJob *job, gboolean tail, gbool
   int n = fit_curves(rows, &device, kernel, curves);
   *result = errors_with(rows, &device, curves, n);
   if (tail)
-    put_tail(&file, job, device.kernels.attention_tail, result->fit.n);
+    put_tail(target, job, device.kernels.attention_tail, result->fit.n);
   else
-    put_curves(&file, job, &origin, curves, n);
-  device_clear(&device);
-  return dry_run || part_file_save(&file, error);
+    put_curves(target, job, &origin, curves, n);
+  return TRUE;
 }
 
-gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+gboolean fit_attention_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error)
 {
-  return fit(data, job, FALSE, dry_run, result, error);
+  return fit(data, job, FALSE, target, result, error);
 }
 
-gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result,
                                 GError **error)
 {
-  return fit(data, job, TRUE, dry_run, result, error);
+  return fit(data, job, TRUE, target, result, error);
 }
 
-gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+gboolean fit_attention_check_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result,
                                  GError **error)
 {
-  (void)dry_run;
+  (void)target;
   Origin origin = {0};
   g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
-  Device device = {0};
+  g_auto(Device) device = {0};
   if (!rows || !device_load(job->hardware, &device, error))
     return FALSE;
   fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, FALSE);
   for (guint i = 0; i < rows->len; i++)
     g_array_index(rows, AttentionRow, i).check = TRUE;
   *result = fit_attention_errors((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
-  device_clear(&device);
   return TRUE;
 }
 
-gboolean fit_attention_sustained_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+gboolean fit_attention_sustained_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result,
                                      GError **error)
 {
   Origin origin = {0};
   int kernel = 0;
-  g_auto(PartFile) file = {NULL, NULL};
-  Device device = {0};
+  g_auto(Device) device = {0};
   g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
-  if (!rows || !load(job, &file, &device, &kernel, error))
+  if (!rows || !load(job, &device, &kernel, error))
     return FALSE;
   *result = fit_attention_sustained((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
-  if (result->fit.n == 0) {
-    device_clear(&device);
+  if (result->fit.n == 0)
     return input_error(error, "attention.csv: %s: expected a row that is not for checking", job->data);
-  }
-  cJSON *attention = part_file_member(file.root, "attention", FALSE);
+  cJSON *attention = part_file_member(target, "attention", FALSE);
   g_autofree char *source = g_strdup_printf(
     "fitted: %d kernels of %s in hardware/data/attention.csv, as training runs them, keep this share (median) of the "
     "curves; %d others: mean error %.1f %%", result->fit.n, job->data, result->check.n, 100 * result->check.mean);
   part_file_number(attention, "sustained_fraction", device.kernels.attention_sustained);
   part_file_string(part_file_member(attention, "source", FALSE), "sustained_fraction", source);
-  device_clear(&device);
-  return dry_run || part_file_save(&file, error);
+  return TRUE;
 }
 
 /* ---- curves that nobody measured ---- */
@@ -243,7 +235,7 @@ static AttentionCurve scaled(const AttentionCurve *theirs, const AttentionCurve 
 }
 
 /* Backward curves of a kernel of which only forward ones are known. */
-static void put_backward(const PartFile *file, const Kernels *kernels, int kernel)
+static void put_backward(cJSON *target, const Kernels *kernels, int kernel)
 {
   for (int i = 0; i < kernels->n_attention; i++) {
     AttentionCurve curve = kernels->attention[i];
@@ -252,7 +244,7 @@ static void put_backward(const PartFile *file, const Kernels *kernels, int kerne
     curve.backward = TRUE;
     for (int p = 0; p < curve.n; p++)
       curve.utilization[p] *= BACKWARD_SHARE;
-    put_curve(file, &curve, "default: 0.8 of the forward pass");
+    put_curve(target, &curve, "default: 0.8 of the forward pass");
   }
 }
 
@@ -284,7 +276,7 @@ static const AttentionCurve *basis(const Kernels *own, const Kernels *other, con
 
 /* Curves that the other part has and this one lacks: one of its own times the other's ratio; without one, the
  * other's curve. */
-static void put_missing(const PartFile *file, const Kernels *own, const Kernels *other, int kernel, const char *name)
+static void put_missing(cJSON *target, const Kernels *own, const Kernels *other, int kernel, const char *name)
 {
   for (int i = 0; i < other->n_attention; i++) {
     const AttentionCurve *theirs = &other->attention[i], *mine = curve_of(own, theirs);
@@ -294,28 +286,25 @@ static void put_missing(const PartFile *file, const Kernels *own, const Kernels 
     AttentionCurve curve = base ? scaled(theirs, base, curve_of(other, base)) : *theirs;
     g_autofree char *source =
       g_strdup_printf(base ? "default: an own curve times the ratio on %s" : "default: %s", name);
-    put_curve(file, &curve, source);
+    put_curve(target, &curve, source);
   }
 }
 
-gboolean fit_attention_like_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+gboolean fit_attention_like_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result,
                                 GError **error)
 {
   (void)data;
   int kernel = 0;
-  g_auto(PartFile) file = {NULL, NULL};
-  Device own = {0}, other = {0};
+  g_auto(Device) own = {0}, other = {0};
   *result = (FitResult){0};
-  if (!load(job, &file, &own, &kernel, error))
+  if (!load(job, &own, &kernel, error))
     return FALSE;
   if (strcmp(job->data, job->target) == 0) {
-    put_backward(&file, &own.kernels, kernel);
+    put_backward(target, &own.kernels, kernel);
   } else {
     if (!device_load(job->data, &other, error))
       return FALSE;
-    put_missing(&file, &own.kernels, &other.kernels, kernel, other.kernels.name);
-    device_clear(&other);
+    put_missing(target, &own.kernels, &other.kernels, kernel, other.kernels.name);
   }
-  device_clear(&own);
-  return dry_run || part_file_save(&file, error);
+  return TRUE;
 }

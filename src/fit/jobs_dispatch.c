@@ -83,26 +83,7 @@ static GArray *read_rows(const FitData *data, const FitJob *job, GError **error)
   return cluster && rows->len ? g_steal_pointer(&rows) : NULL;
 }
 
-static gboolean save(const FitJob *job, const DispatchModel *model, const FitResult *result, GError **error)
-{
-  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
-  g_auto(PartFile) file = {NULL, NULL};
-  if (!part_file_load(&file, below, error))
-    return FALSE;
-  cJSON *object = part_file_member(file.root, "dispatch", FALSE);
-  part_file_number(object, "base_us", model->base_s * 1e6);
-  part_file_number(object, "row_us", model->row_s * 1e6);
-  part_file_number(object, "ns_per_byte", model->s_per_byte * 1e9);
-  g_autofree char *source = g_strdup_printf(
-    "fitted: %d rows of %s in hardware/data/dispatch.csv; %d others: mean error %.1f %%, p90 %.1f %%", result->fit.n,
-    job->data, result->check.n, 100 * result->check.mean, 100 * result->check.p90);
-  const char *const keys[] = {"base_us", "row_us", "ns_per_byte"};
-  for (guint i = 0; i < G_N_ELEMENTS(keys); i++)
-    part_file_source(object, keys[i], source);
-  return part_file_save(&file, error);
-}
-
-gboolean fit_dispatch_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+gboolean fit_dispatch_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error)
 {
   static const FitParameter parameters[] = {{30, 0, 500, 5}, {0.1, 0, 10, 0.03}, {0.04, 0.001, 1, 0.01}};
   g_autoptr(GArray) rows = read_rows(data, job, error);
@@ -117,5 +98,17 @@ gboolean fit_dispatch_job(const FitData *data, const FitJob *job, gboolean dry_r
   for (int i = 0; i < fitted.n; i++)
     fit_sides_add(&sides, fitted.rows[i].check, ratio(&fitted.rows[i], &model));
   *result = fit_sides_clear(&sides);
-  return dry_run || save(job, &model, result, error);
+  const struct {
+    const char *key;
+    double value;
+  } numbers[] = {
+    {"base_us", model.base_s * 1e6}, {"row_us", model.row_s * 1e6}, {"ns_per_byte", model.s_per_byte * 1e9},
+  };
+  cJSON *object = part_file_member(target, "dispatch", FALSE);
+  g_autofree char *source = fit_source(result, "rows of %s in hardware/data/dispatch.csv", job->data);
+  for (guint i = 0; i < G_N_ELEMENTS(numbers); i++) {
+    part_file_number(object, numbers[i].key, numbers[i].value);
+    part_file_source(object, numbers[i].key, source);
+  }
+  return TRUE;
 }

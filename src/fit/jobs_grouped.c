@@ -113,27 +113,11 @@ static GArray *read_rows(const FitData *data, const FitJob *job, DType dtype, GE
   return NULL;
 }
 
-static gboolean save(const FitJob *job, const MatmulModel *model, const FitResult *result, GError **error)
-{
-  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
-  g_auto(PartFile) file = {NULL, NULL};
-  if (!part_file_load(&file, below, error))
-    return FALSE;
-  cJSON *object = part_file_member(part_file_member(file.root, "grouped", FALSE), job->constants, FALSE);
-  part_file_model(object, model);
-  g_autofree char *source = g_strdup_printf(
-    "fitted: %d expert MLPs of %s %s in hardware/data/grouped.csv, launch, exponent and power as of single products; %d "
-    "others: mean error %.1f %%, p90 %.1f %%", result->fit.n, job->data, job->constants, result->check.n,
-    100 * result->check.mean, 100 * result->check.p90);
-  part_file_string(object, "source", source);
-  return part_file_save(&file, error);
-}
-
-gboolean fit_grouped_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+gboolean fit_grouped_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error)
 {
   int dtype = names_find(dtype_names, job->constants);
   g_autoptr(GArray) rows = read_rows(data, job, (DType)MAX(dtype, 0), error);
-  Device device = {0};
+  g_auto(Device) device = {0};
   if (!rows || !device_load(job->hardware, &device, error))
     return FALSE;
   Data fitted = {(const GroupedRow *)(gpointer)rows->data, (int)rows->len, &device, device.kernels.matmul[dtype]};
@@ -147,6 +131,11 @@ gboolean fit_grouped_job(const FitData *data, const FitJob *job, gboolean dry_ru
   for (int i = 0; i < fitted.n; i++)
     fit_sides_add(&sides, fitted.rows[i].check, row_ratio(&fitted, &fitted.rows[i], &model, &between));
   *result = fit_sides_clear(&sides);
-  device_clear(&device);
-  return dry_run || save(job, &model, result, error);
+  cJSON *object = part_file_member(part_file_member(target, "grouped", FALSE), job->constants, FALSE);
+  part_file_model(object, &model);
+  g_autofree char *source = fit_source(
+    result, "expert MLPs of %s %s in hardware/data/grouped.csv, launch, exponent and power as of single products",
+    job->data, job->constants);
+  part_file_string(object, "source", source);
+  return TRUE;
 }

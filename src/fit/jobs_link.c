@@ -58,22 +58,6 @@ static int tier_of(const GPtrArray *clusters, const FitJob *job, GError **error)
   return -1;
 }
 
-static gboolean save(const FitJob *job, const Link *link, int mask, const FitResult *result, GError **error)
-{
-  g_autofree char *below = g_strdup_printf("hardware/links/%s.json", job->target);
-  g_auto(PartFile) file = {NULL, NULL};
-  if (!part_file_load(&file, below, error))
-    return FALSE;
-  g_autofree char *source = g_strdup_printf("fitted: %s (hardware/data/collectives.csv); mean error on others %.1f %%",
-                                            job->data, 100 * result->check.mean);
-  const char *key;
-  for (int i = 0; (key = fit_link_key(mask, i)); i++) {
-    part_file_number(file.root, key, json_field_real(link_field(key), link));
-    part_file_source(file.root, key, source);
-  }
-  return part_file_save(&file, error);
-}
-
 static void keep_only(GArray *rows, Collective collective)
 {
   for (guint i = rows->len; i > 0; i--)
@@ -81,7 +65,7 @@ static void keep_only(GArray *rows, Collective collective)
       g_array_remove_index(rows, i - 1);
 }
 
-gboolean fit_link_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+gboolean fit_link_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error)
 {
   g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
   g_autoptr(GArray) rows = read_rows(data, job, clusters, error);
@@ -92,13 +76,19 @@ gboolean fit_link_job(const FitData *data, const FitJob *job, gboolean dry_run, 
     keep_only(rows, COLLECTIVE_ALL_TO_ALL);
   Link link = ((const Cluster *)g_ptr_array_index(clusters, 0))->tiers[tier].link;
   *result = fit_link((CollectiveRow *)(gpointer)rows->data, (int)rows->len, tier, mask, &link);
-  return dry_run || save(job, &link, mask, result, error);
+  g_autofree char *source = g_strdup_printf("fitted: %s (hardware/data/collectives.csv); mean error on others %.1f %%",
+                                            job->data, 100 * result->check.mean);
+  const char *key;
+  for (int i = 0; (key = fit_link_key(mask, i)); i++) {
+    part_file_number(target, key, json_field_real(link_field(key), &link));
+    part_file_source(target, key, source);
+  }
+  return TRUE;
 }
 
-gboolean fit_link_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
-                            GError **error)
+gboolean fit_link_check_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error)
 {
-  (void)dry_run;
+  (void)target;
   g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
   g_autoptr(GArray) rows = read_rows(data, job, clusters, error);
   if (!rows)

@@ -5,8 +5,9 @@
 #include "base/files.h"
 #include "base/json.h"
 
-gboolean part_file_load(PartFile *file, const char *below, GError **error)
+gboolean part_file_load(PartFile *file, const char *folder, const char *name, GError **error)
 {
+  g_autofree char *below = g_strdup_printf("hardware/%s/%s.json", folder, name);
   *file = (PartFile){.path = files_data_path(below)};
   g_autoptr(JsonDoc) doc = json_load(file->path, error);
   if (!doc)
@@ -44,12 +45,8 @@ static void write_item(JsonWriter *w, const cJSON *item)
     cJSON_ArrayForEach(child, item) write_item(w, child);
     json_close(w, object ? '}' : ']');
     w->compact = FALSE;
-  } else if (cJSON_IsNumber(item)) {
-    json_put_real(w, key, item->valuedouble);
-  } else if (cJSON_IsBool(item)) {
-    json_put_bool(w, key, cJSON_IsTrue(item));
   } else {
-    json_put_string(w, key, item->valuestring);
+    json_put_item(w, key, item);
   }
 }
 

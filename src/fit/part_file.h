@@ -16,8 +16,8 @@ typedef struct {
   cJSON *root;
 } PartFile;
 
-/* `below` the data directory: "hardware/kernels/h100.json". */
-gboolean part_file_load(PartFile *file, const char *below, GError **error);
+/* hardware/FOLDER/NAME.json. TDP_ERROR_INPUT. */
+gboolean part_file_load(PartFile *file, const char *folder, const char *name, GError **error);
 gboolean part_file_save(const PartFile *file, GError **error);
 void part_file_clear(PartFile *file);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PartFile, part_file_clear)

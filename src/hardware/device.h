@@ -187,5 +187,6 @@ void device_scale_launches(Device *device, double factor);
 /* Reads hardware/gpus/NAME.json (a bare name or a path) with its kernels. */
 gboolean device_load(const char *name, Device *out, GError **error);
 void device_clear(Device *device);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Device, device_clear)
 
 #endif
