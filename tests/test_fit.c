@@ -414,7 +414,27 @@ START_TEST(curves_of_collectives)
   ck_assert_int_eq(g_array_index(rows, CollectiveRow, 2).group.per_domain[0], 8);
   ck_assert(!data_collectives(csv, "t", "dgx-h100", clusters, rows, &error));
   test_error(&error, TDP_ERROR_INPUT,
-             "f.csv:6: ranks: \"16\": expected as many on each node, and no more than its devices");
+             "f.csv: line 6: ranks: \"16\": expected as many on each node, and no more than its devices");
+}
+END_TEST
+
+/* A cell without a number leaves nothing to fit; nor does a row that took no time. */
+START_TEST(rows_lack_nothing)
+{
+  static const struct { const char *row, *error; } cases[] = {
+    { "a,bf16,128,,512,10", "f.csv: line 2: n: \"\": expected a number" },
+    { "a,bf16,128,256,512,", "f.csv: line 2: time_us: \"\": expected a time above 0" },
+    { "a,bf16,128,256,512,0", "f.csv: line 2: time_us: \"0\": expected a time above 0" },
+    { "a,bf16,128,256,512,-1", "f.csv: line 2: time_us: \"-1\": expected a time above 0" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("gpu,dtype,m,n,k,time_us\n%s\n", cases[i].row);
+    g_autoptr(Csv) csv = csv_of(text);
+    GError *error = NULL;
+    ck_assert_ptr_null(data_matmul(csv, "a", "bf16", &error));
+    test_error(&error, TDP_ERROR_INPUT, cases[i].error);
+  }
 }
 END_TEST
 
@@ -434,4 +454,4 @@ TEST_LOOPS("fit", { error_statistics }, { a_third_is_for_checking }, { minimum_a
            { quantization_is_told_apart }, { unaligned_rows }, { library_rows }, { attention_keeps_a_share },
            { attention_of_a_server, 2 }, { link_constants },
            { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split },
-           { curves_of_collectives }, { keys_of_what_is_free })
+           { curves_of_collectives }, { rows_lack_nothing }, { keys_of_what_is_free })

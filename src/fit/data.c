@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 
+#include <math.h>
 #include <string.h>
 
 #define US 1e-6
@@ -12,18 +13,17 @@ static gboolean is(const Csv *csv, int row, const char *column, const char *valu
   return strcmp(csv_cell(csv, row, column), value) == 0;
 }
 
-static gboolean reals(const Csv *csv, int row, const char *const *columns, double *out, GError **error)
+gboolean data_reals(const Csv *csv, int row, const char *const *columns, double *out, GError **error)
 {
-  for (int i = 0; columns[i]; i++)
+  for (int i = 0; columns[i]; i++) {
+    gboolean time = strcmp(columns[i], "time_us") == 0;
+    out[i] = NAN;
     if (!csv_real(csv, row, columns[i], &out[i], error))
       return FALSE;
+    if (isnan(out[i]) || (time && out[i] <= 0))
+      return csv_refuse(csv, row, columns[i], time ? "a time above 0" : "a number", error);
+  }
   return TRUE;
-}
-
-static gboolean fail(const Csv *csv, int row, GError **error, const char *column, const char *expected)
-{
-  return input_error(error, "%s:%d: %s: \"%s\": expected %s", csv->name, g_array_index(csv->lines, int, row), column,
-                     csv_cell(csv, row, column), expected);
 }
 
 /* The array if it has rows. */
@@ -45,7 +45,7 @@ GArray *data_matmul(const Csv *csv, const char *gpu, const char *dtype, GError *
     double x[4];
     if (!is(csv, i, "gpu", gpu) || !is(csv, i, "dtype", dtype))
       continue;
-    if (!reals(csv, i, columns, x, error))
+    if (!data_reals(csv, i, columns, x, error))
       return NULL;
     MatmulRow row = {.shape = {.m = x[0], .n = x[1], .k = x[2], .batch = 1, .dtype = (DType)format},
                      .seconds = x[3] * US,
@@ -64,15 +64,15 @@ GArray *data_unaligned(const Csv *csv, const char *gpu, GError **error)
     double x[5];
     if (!is(csv, i, "gpu", gpu))
       continue;
-    if (!reals(csv, i, columns, x, error))
+    if (!data_reals(csv, i, columns, x, error))
       return NULL;
     MatmulRow row = {.shape = {.batch = x[0], .m = x[1], .n = x[2], .k = x[3], .dtype = DTYPE_FP16,
                                .activations = is(csv, i, "factors", "activations")},
                      .seconds = x[4] * US, .check = fit_is_check(x, 4)};
     if (!row.shape.activations && !is(csv, i, "factors", "weights"))
-      return fail(csv, i, error, "factors", "weights or activations"), NULL;
+      return csv_refuse(csv, i, "factors", "weights or activations", error), NULL;
     if (matmul_alignment(&row.shape) == ALIGNED_FULLY)
-      return fail(csv, i, error, "k", "rows that do not start at 16 bytes"), NULL;
+      return csv_refuse(csv, i, "k", "rows that do not start at 16 bytes", error), NULL;
     g_array_append_val(rows, row);
   }
   return some(g_steal_pointer(&rows), csv, gpu, error);
@@ -86,7 +86,7 @@ GArray *data_library(const Csv *csv, const char *gpu, GError **error)
     double x[6];
     if (!is(csv, i, "gpu", gpu))
       continue;
-    if (!reals(csv, i, columns, x, error))
+    if (!data_reals(csv, i, columns, x, error))
       return NULL;
     MatmulRow row = {.shape = {.batch = x[0], .m = x[1], .n = x[2], .k = x[3], .dtype = DTYPE_BF16,
                                .accumulate_bytes = x[0] * x[1] * x[2] * x[4], .calls = x[0] > 1 ? x[0] : 0},
@@ -109,12 +109,12 @@ static gboolean read_attention(const Csv *csv, int i, AttentionRow *row, Pass *p
       kernel = names_find(attention_kernel_names, csv_cell(csv, i, "kernel")),
       dtype = names_find(dtype_names, csv_cell(csv, i, "dtype"));
   if (p < 0)
-    return fail(csv, i, error, "pass", "forward, backward or both");
+    return csv_refuse(csv, i, "pass", "forward, backward or both", error);
   if (kernel < 0)
-    return fail(csv, i, error, "kernel", "flash1, flash or flash3");
+    return csv_refuse(csv, i, "kernel", "flash1, flash or flash3", error);
   if (dtype < 0)
-    return fail(csv, i, error, "dtype", "bf16 or fp8");
-  if (!reals(csv, i, columns, x, error))
+    return csv_refuse(csv, i, "dtype", "bf16 or fp8", error);
+  if (!data_reals(csv, i, columns, x, error))
     return FALSE;
   *pass = (Pass)p;
   *row = (AttentionRow){
@@ -246,14 +246,14 @@ gboolean data_collectives(const Csv *csv, const char *source, const char *server
     int collective = names_find(collective_names, csv_cell(csv, i, "collective"));
     if (!is(csv, i, "source", source) || collective < 0)
       continue;
-    if (!reals(csv, i, columns, x, error))
+    if (!data_reals(csv, i, columns, x, error))
       return FALSE;
     int nodes = (int)x[0], ranks = (int)x[1];
     Cluster *cluster = find_cluster(clusters, first_cluster, server, nodes, error);
     if (!cluster)
       return FALSE;
     if (ranks > cluster->devices || (nodes > 1 && ranks % nodes))
-      return fail(csv, i, error, "ranks", "as many on each node, and no more than its devices");
+      return csv_refuse(csv, i, "ranks", "as many on each node, and no more than its devices", error);
     int stride = nodes > 1 ? cluster->devices / ranks : 1;
     double key[] = {collective, nodes, ranks, x[2]};
     CollectiveRow row = {(Collective)collective, cluster, group_shape(cluster, ranks, stride), x[2], x[3] * US, 1,

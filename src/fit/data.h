@@ -10,6 +10,9 @@
 #include "base/csv.h"
 #include "fit/fit.h"
 
+/* The numbers in a row's columns, a NULL-terminated list. None may be empty, and times ("time_us") are above 0. */
+gboolean data_reals(const Csv *csv, int row, const char *const *columns, double *out, GError **error);
+
 /* GArray of MatmulRow: those of a GPU and a number format. */
 GArray *data_matmul(const Csv *csv, const char *gpu, const char *dtype, GError **error);
 

@@ -49,9 +49,8 @@ static gboolean read_row(const Csv *csv, int i, const Cluster *cluster, Dispatch
 {
   static const char *const columns[] = {"ranks", "tokens", "hidden", "topk", "sms", "time_us", NULL};
   double x[6];
-  for (int c = 0; columns[c]; c++)
-    if (!csv_real(csv, i, columns[c], &x[c], error))
-      return FALSE;
+  if (!data_reals(csv, i, columns, x, error))
+    return FALSE;
   gboolean fp8 = strcmp(csv_cell(csv, i, "dtype"), "fp8") == 0;
   double key[] = {x[0], x[1], x[2], x[3], x[4], fp8};
   GroupShape group = group_shape(cluster, (int)x[0], 1);

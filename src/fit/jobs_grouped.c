@@ -78,11 +78,11 @@ static double loss(const double *x, gpointer p)
 
 static gboolean read_row(const Csv *csv, int i, DType dtype, GroupedRow *row, GError **error)
 {
-  static const char *const columns[] = {"tokens", "hidden", "width", "topk", "experts", "local", "time_us"};
-  double x[G_N_ELEMENTS(columns)];
-  for (guint c = 0; c < G_N_ELEMENTS(columns); c++)
-    if (!csv_real(csv, i, columns[c], &x[c], error))
-      return FALSE;
+  static const char *const columns[] = {"tokens", "hidden", "width", "topk", "experts", "local", "time_us",
+                                        NULL};
+  double x[G_N_ELEMENTS(columns) - 1];
+  if (!data_reals(csv, i, columns, x, error))
+    return FALSE;
   double m = x[0] * x[3] / x[4], hidden = x[1], width = x[2], rows = m * x[5];
   *row = (GroupedRow){
     .up = {.m = m, .n = 2 * width, .k = hidden, .batch = x[5], .dtype = dtype},
