@@ -1,5 +1,7 @@
 #include "trace/trace.h"
 
+#include "trace/lanes.h"
+
 #include <string.h>
 
 /* Sums over the spans. */
@@ -44,37 +46,10 @@ double trace_row_compute(const Trace *t, int row)
   return seconds;
 }
 
-/* Time of [from, to) in which a span of the kind that was waited for ran. */
-static double overlap(double from, double to, const Span *s)
-{
-  return MAX(0, MIN(to, s->end) - MAX(from, s->start));
-}
-
 /* Between stages. */
 static gboolean is_pipeline(const Span *s)
 {
   return s->kind == TASK_SEND || s->kind == TASK_VOCAB;
-}
-
-/* Spans of one of a row's lanes in order; those before `next` ended before the last gap. */
-typedef struct {
-  GPtrArray *spans;
-  guint next;
-} LaneSpans;
-
-/* Time of [from, to) in which any of them ran: as measured, the norm of another row may run beside a row's own. */
-static double lane_overlap(LaneSpans *lane, double from, double to)
-{
-  double waited = 0, at = from;
-
-  while (lane->next < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, lane->next))->end <= from)
-    lane->next++;
-  for (guint i = lane->next; i < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, i))->start < to; i++) {
-    const Span *s = g_ptr_array_index(lane->spans, i);
-    waited += overlap(at, to, s);
-    at = MAX(at, s->end);
-  }
-  return waited;
 }
 
 /* Charges a gap in a row's computation to what was waited for while that ran: a
@@ -86,7 +61,7 @@ static void charge_gap(const Trace *t, LaneSpans lanes[LANE_COUNT], double from,
   double host = MAX(lane_overlap(&lanes[LANE_FETCH], from, to), lane_overlap(&lanes[LANE_STORE], from, to));
 
   if (cause >= 0 && is_pipeline(&g_array_index(t->spans, Span, cause))) {
-    sent = overlap(from, to, &g_array_index(t->spans, Span, cause));
+    sent = span_overlap(&g_array_index(t->spans, Span, cause), from, to);
     waited = 0;
   }
   host = MAX(0, MIN(host, to - from - waited - sent));
@@ -96,37 +71,21 @@ static void charge_gap(const Trace *t, LaneSpans lanes[LANE_COUNT], double from,
   m->idle_s += MAX(0, to - from - waited - sent - host);
 }
 
-static void insert_span(GPtrArray *spans, Span *s)
-{
-  guint place = spans->len;
-
-  while (place > 0 && ((const Span *)g_ptr_array_index(spans, place - 1))->start > s->start)
-    place--;
-  g_ptr_array_insert(spans, place, s);
-}
-
-/* With the gradient norm, which stands on one row's lane: all rows take part in it. */
-static void lane_spans_init(LaneSpans lanes[LANE_COUNT], const Trace *t, int row)
+/* The gradient norm stands on one row's lane, but all rows take part in it. */
+static void add_norm(GPtrArray *spans, const Trace *t, int row)
 {
   Span *norm = NULL;
+  guint place = spans->len;
 
-  for (int lane = 0; lane < LANE_COUNT; lane++)
-    lanes[lane] = (LaneSpans) { g_ptr_array_new(), 0 };
   for (guint i = 0; i < t->spans->len; i++) {
     Span *s = &g_array_index(t->spans, Span, i);
-    if (s->row == row)
-      g_ptr_array_add(lanes[s->lane].spans, s);
-    else if (s->kind == TASK_NORM)
+    if (s->row != row && s->kind == TASK_NORM)
       norm = s;
   }
+  while (norm && place > 0 && ((const Span *)g_ptr_array_index(spans, place - 1))->start > norm->start)
+    place--;
   if (norm)
-    insert_span(lanes[LANE_DATA].spans, norm);
-}
-
-static void lane_spans_clear(LaneSpans lanes[LANE_COUNT])
-{
-  for (int lane = 0; lane < LANE_COUNT; lane++)
-    g_ptr_array_unref(lanes[lane].spans);
+    g_ptr_array_insert(spans, place, norm);
 }
 
 /* Of a pass's exposed communication, what waits for neither context, experts nor data; a share this small is the rounding of sums
@@ -145,6 +104,7 @@ static void break_down(const Trace *t, int row, Metrics *m)
   double clock = 0;
 
   lane_spans_init(lanes, t, row);
+  add_norm(lanes[LANE_DATA].spans, t, row);
   for (guint i = 0; i < t->spans->len; i++) {
     const Span *s = &g_array_index(t->spans, Span, i);
     if (s->row != row || s->lane != LANE_COMPUTE)

@@ -1,28 +1,9 @@
 /* What the computation of the critical row is made of, and what its communication hides behind it. */
 #include "trace/trace.h"
 
+#include "trace/lanes.h"
+
 #include <math.h>
-
-/* A row's own spans by lane, in the order they ran; `next`: those before ended before the computation at hand. */
-typedef struct {
-  GPtrArray *spans;
-  guint next;
-} Beside;
-
-static double beside_s(Beside *lane, const Span *computed)
-{
-  double sum = 0;
-
-  while (lane->next < lane->spans->len && ((const Span *)lane->spans->pdata[lane->next])->end <= computed->start)
-    lane->next++;
-  for (guint i = lane->next; i < lane->spans->len; i++) {
-    const Span *s = lane->spans->pdata[i];
-    if (s->start >= computed->end)
-      break;
-    sum += MAX(0, MIN(s->end, computed->end) - MAX(s->start, computed->start));
-  }
-  return sum;
-}
 
 /* Once more by a pass of this segment that ended, which may have taken longer than the segment says. */
 static void add_pass(const Segment *segment, const PassParts *parts, const Span *span, StepParts *out)
@@ -40,11 +21,14 @@ static void add_pass(const Segment *segment, const PassParts *parts, const Span 
   out->hidden_s[HIDDEN_TENSOR] += MAX(0, tensor_s - (exposed_s - segment->context_s - segment->expert_s - segment->data_s));
 }
 
-static void add_beside(Beside lanes[LANE_COUNT], const Span *span, StepParts *out)
+static void add_beside(LaneSpans lanes[LANE_COUNT], const Span *span, StepParts *out)
 {
-  out->hidden_s[HIDDEN_PIPELINE] += beside_s(&lanes[LANE_PIPELINE], span);
-  out->hidden_s[HIDDEN_DATA] += beside_s(&lanes[LANE_DATA], span);
-  out->hidden_s[HIDDEN_OFFLOAD] += beside_s(&lanes[LANE_FETCH], span) + beside_s(&lanes[LANE_STORE], span);
+  double from = span->start, to = span->end;
+
+  out->hidden_s[HIDDEN_PIPELINE] += lane_overlap(&lanes[LANE_PIPELINE], from, to);
+  out->hidden_s[HIDDEN_DATA] += lane_overlap(&lanes[LANE_DATA], from, to);
+  out->hidden_s[HIDDEN_OFFLOAD] +=
+      lane_overlap(&lanes[LANE_FETCH], from, to) + lane_overlap(&lanes[LANE_STORE], from, to);
 }
 
 static void forget_rounding(StepParts *p)
@@ -78,26 +62,19 @@ gboolean trace_parts(const Trace *t, int row, StepParts *out)
 {
   const Segment *segments = (const Segment *)(gpointer)t->segments->data;
   g_autofree PassParts *parts = g_new0(PassParts, t->segments->len);
-  Beside lanes[LANE_COUNT];
+  LaneSpans lanes[LANE_COUNT];
 
   *out = (StepParts) { 0 };
   if (!parts_of_segments(t, row, parts))
     return FALSE;
-  for (int lane = 0; lane < LANE_COUNT; lane++)
-    lanes[lane] = (Beside) { g_ptr_array_new(), 0 };
-  for (guint i = 0; i < t->spans->len; i++) {
-    Span *s = &g_array_index(t->spans, Span, i);
-    if (s->row == row)
-      g_ptr_array_add(lanes[s->lane].spans, s);
-  }
+  lane_spans_init(lanes, t, row);
   for (guint i = 0; i < lanes[LANE_COMPUTE].spans->len; i++) {
     const Span *s = lanes[LANE_COMPUTE].spans->pdata[i];
     if (s->kind == TASK_PASS)
       add_pass(&segments[s->segment], &parts[s->segment], s, out);
     add_beside(lanes, s, out);
   }
-  for (int lane = 0; lane < LANE_COUNT; lane++)
-    g_ptr_array_unref(lanes[lane].spans);
+  lane_spans_clear(lanes);
   forget_rounding(out);
   return out->known = TRUE;
 }
