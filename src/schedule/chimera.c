@@ -5,18 +5,7 @@
  * most p micro-batches under way this is the paper's basic unit where there are
  * p of them, and its direct concatenation of units where there are more.
  */
-#include "base/error.h"
 #include "schedule/all.h"
-
-static gboolean check(const ScheduleShape *shape, GError **error)
-{
-  if (shape->ranks % 2 != 0)
-    return input_error(error, "schedule chimera needs an even number of pipeline ranks, the plan has %d", shape->ranks);
-  if (shape->micro % 2 != 0)
-    return input_error(error, "schedule chimera needs an even number of micro-batches, half of them for each "
-                       "direction, the plan has %d", shape->micro);
-  return TRUE;
-}
 
 static gint64 key(const ScheduleShape *shape, int stage, const Slot *slot)
 {
@@ -43,7 +32,6 @@ const Schedule schedule_chimera = {
   .min_chunks = 2,
   .max_chunks = 2,
   .placement = PLACE_TWO_WAY,
-  .check = check,
   .order_all = order_all,
   .peak = peak,
 };

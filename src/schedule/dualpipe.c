@@ -5,7 +5,6 @@
  * half of the micro-batches each; DualPipeV is one half of it, folded into a V.
  * Both run the same eight steps, counted from the outermost rank inwards.
  */
-#include "base/error.h"
 #include "schedule/all.h"
 
 typedef struct {
@@ -102,21 +101,6 @@ static void add_steps(Steps *s, int depth, int position, int micro)
   add_cooldown(s, in, out);
 }
 
-static gboolean check(const ScheduleShape *shape, GError **error)
-{
-  int p = shape->ranks, m = shape->micro;
-
-  if (p % 2 != 0)
-    return input_error(error, "schedule dualpipe needs an even number of pipeline ranks, the plan has %d", p);
-  if (m % 2 != 0)
-    return input_error(error, "schedule dualpipe needs an even number of micro-batches, half of them for each "
-                       "direction, the plan has %d", m);
-  if (m < 2 * p)
-    return input_error(error, "schedule dualpipe needs at least %d micro-batches for %d pipeline ranks (2p), the plan "
-                       "has %d", 2 * p, p, m);
-  return TRUE;
-}
-
 static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   int p = shape->ranks, half = shape->micro / 2;
@@ -142,20 +126,10 @@ const Schedule schedule_dualpipe = {
   .placement = PLACE_TWO_WAY,
   .split = TRUE,
   .pairs = TRUE,
-  .check = check,
+  .least_micro = 2,
   .order = order,
   .peak = peak,
 };
-
-static gboolean check_v(const ScheduleShape *shape, GError **error)
-{
-  int p = shape->ranks, m = shape->micro;
-
-  if (m < 2 * p)
-    return input_error(error, "schedule dualpipev needs at least %d micro-batches for %d pipeline ranks (2p), the "
-                       "plan has %d", 2 * p, p, m);
-  return TRUE;
-}
 
 static void order_v(const ScheduleShape *shape, int rank, SlotList *slots)
 {
@@ -178,7 +152,7 @@ const Schedule schedule_dualpipev = {
   .placement = PLACE_ZIGZAG,
   .split = TRUE,
   .pairs = TRUE,
-  .check = check_v,
+  .least_micro = 2,
   .order = order_v,
   .peak = peak_v,
 };

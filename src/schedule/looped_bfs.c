@@ -1,5 +1,6 @@
 /* Breadth first: every micro-batch through a chunk before the next chunk, and back in reverse
- * (Lamy-Poirier 2022, arXiv 2211.05953; PyTorch's ScheduleLoopedBFS). */
+ * (Lamy-Poirier 2022, arXiv 2211.05953; PyTorch's ScheduleLoopedBFS). With one chunk it is GPipe (Huang et al. 2018,
+ * arXiv 1811.06965). */
 #include "schedule/all.h"
 
 static void order(const ScheduleShape *shape, int rank, SlotList *slots)
@@ -25,6 +26,16 @@ const Schedule schedule_looped_bfs = {
   .aliases = "LoopedBFS ScheduleLoopedBFS",
   .min_chunks = 2,
   .max_chunks = G_MAXINT,
+  .order = order,
+  .peak = peak,
+};
+
+const Schedule schedule_gpipe = {
+  .name = "gpipe",
+  .title = "GPipe",
+  .aliases = "GPipe ScheduleGPipe",
+  .min_chunks = 1,
+  .max_chunks = 1,
   .order = order,
   .peak = peak,
 };

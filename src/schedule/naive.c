@@ -10,12 +10,6 @@ static void order(const ScheduleShape *shape, int rank, SlotList *slots)
   }
 }
 
-static int peak(const ScheduleShape *shape, int rank)
-{
-  (void)shape, (void)rank;
-  return 1;
-}
-
 const Schedule schedule_naive = {
   .name = "naive",
   .title = "naive model parallelism",
@@ -23,5 +17,4 @@ const Schedule schedule_naive = {
   .max_chunks = 1,
   .serial = TRUE,
   .order = order,
-  .peak = peak,
 };

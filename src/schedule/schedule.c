@@ -67,9 +67,22 @@ void shape_times(const ScheduleShape *shape, double pass_time[PASS_COUNT])
   pass_time[PASS_BACKWARD] = pass_time[PASS_INPUT] + pass_time[PASS_WEIGHT];
 }
 
+/* Two copies of the model share the ranks and the micro-batches. */
+static gboolean check_two_way(const Schedule *schedule, const ScheduleShape *shape, GError **error)
+{
+  if (shape->ranks % 2 != 0)
+    return input_error(error, "schedule %s needs an even number of pipeline ranks, the plan has %d", schedule->name,
+                       shape->ranks);
+  if (shape->micro % 2 != 0)
+    return input_error(error, "schedule %s needs an even number of micro-batches, half of them for each direction, the "
+                       "plan has %d", schedule->name, shape->micro);
+  return TRUE;
+}
+
 gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GError **error)
 {
   const char *plural = schedule->min_chunks == 1 ? "" : "s";
+  gint64 least = (gint64)schedule->least_micro * shape->ranks - schedule->one_less;
 
   if (shape->chunks < schedule->min_chunks || shape->chunks > schedule->max_chunks) {
     if (schedule->min_chunks == schedule->max_chunks)
@@ -78,6 +91,12 @@ gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GE
     return input_error(error, "schedule %s needs %d or more chunks a pipeline rank, the plan has %d", schedule->name,
                        schedule->min_chunks, shape->chunks);
   }
+  if (schedule->placement == PLACE_TWO_WAY && !check_two_way(schedule, shape, error))
+    return FALSE;
+  if (shape->micro < least)
+    return input_error(error, "schedule %s needs at least %" G_GINT64_FORMAT " micro-batches for %d pipeline ranks "
+                       "(%dp%s), the plan has %d", schedule->name, least, shape->ranks, schedule->least_micro,
+                       schedule->one_less ? " - 1" : "", shape->micro);
   return !schedule->check || schedule->check(shape, error);
 }
 

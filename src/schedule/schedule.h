@@ -129,8 +129,11 @@ typedef struct {
    * last stage's forward and its backward, 1 or 2; 0 = not spread. */
   int vocabulary;
 
-  /* Whether the order exists for this shape; the error says which rule failed
-   * with the numbers in it. NULL if it always does. */
+  int least_micro;   /* micro-batches that it needs for each rank at least, */
+  gboolean one_less; /* of them all one less; 0 = any */
+
+  /* Whether the order exists for this shape, beyond what these say and PLACE_TWO_WAY needs; the error says which rule
+   * failed with the numbers in it. NULL if it always does. */
   gboolean (*check)(const ScheduleShape *shape, GError **error);
 
   /* Appends the slots of one rank, in order; or, where orders follow from each
@@ -153,7 +156,7 @@ const Schedule *schedule_find(const char *name);
 /* Its index in schedules[]; -1 if it is not there, as one of a file. */
 int schedule_index(const Schedule *schedule);
 
-/* Checks the shape against the schedule's chunk range and its own rule. */
+/* Checks the shape against the schedule's chunk range, its placement, the micro-batches it needs and its own rule. */
 gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GError **error);
 
 /* Copies of the weights that a pipeline holds. */

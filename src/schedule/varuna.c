@@ -72,12 +72,6 @@ static void order_all(const ScheduleShape *shape, SlotList *slots)
   }
 }
 
-static int peak(const ScheduleShape *shape, int rank)
-{
-  (void)shape, (void)rank;
-  return 1;
-}
-
 const Schedule schedule_varuna = {
   .name = "varuna",
   .title = "Varuna",
@@ -86,5 +80,4 @@ const Schedule schedule_varuna = {
   .recompute = TRUE,
   .opportunistic = TRUE,
   .order_all = order_all,
-  .peak = peak,
 };

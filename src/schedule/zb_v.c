@@ -1,17 +1,6 @@
 /* Zero bubble in a V: each rank holds a stage of the way there and one of the way back
  * (Qi et al. 2024, arXiv 2405.15362). */
-#include "base/error.h"
 #include "schedule/all.h"
-
-static gboolean check(const ScheduleShape *shape, GError **error)
-{
-  int least = 2 * shape->ranks - 1;
-
-  if (shape->micro < least)
-    return input_error(error, "schedule zb-v needs at least %d micro-batches for %d pipeline ranks (2p - 1), the plan "
-                       "has %d", least, shape->ranks, shape->micro);
-  return TRUE;
-}
 
 static void add_input_weight(SlotList *slots, int chunk, int input, int weight)
 {
@@ -67,7 +56,8 @@ const Schedule schedule_zb_v = {
   .max_chunks = 2,
   .placement = PLACE_ZIGZAG,
   .split = TRUE,
-  .check = check,
+  .least_micro = 2,
+  .one_less = TRUE,
   .order = order,
   .peak = peak,
 };
