@@ -22,6 +22,7 @@ typedef struct {
   double times[PASS_COUNT];
   Replay *replay;
   Trace *trace;
+  double *bubbles; /* of the ranks */
 } Drawn;
 
 static gboolean find(Drawn *d, const char *name, GError **error)
@@ -95,6 +96,7 @@ static void run(Drawn *d)
   d->times[PASS_LOGITS] = d->times[PASS_VOCAB] = VOCABULARY * d->times[PASS_FORWARD];
   d->replay = schedule_replay(d->schedule, &d->shape, d->times, 1);
   d->trace = schedule_trace(d->replay);
+  d->bubbles = trace_bubbles(d->trace);
 }
 
 /* Idle share of the ranks. */
@@ -103,7 +105,7 @@ static double bubble(const Drawn *d)
   double idle = 0;
 
   for (int row = 0; row < d->trace->n_rows; row++)
-    idle += trace_row_bubble(d->trace, row);
+    idle += d->bubbles[row];
   return idle / d->trace->n_rows;
 }
 
@@ -116,7 +118,7 @@ static Table *ranks_table(const Drawn *d)
     for (int chunk = 0; chunk < d->shape.chunks; chunk++)
       g_string_append_printf(stages, "%s%d", chunk ? ", " : "",
                              schedule_stage(d->schedule, &d->shape, rank, chunk));
-    table_add(t, "%d|%s|%.1f %%|%.4g", rank, stages->str, 100 * trace_row_bubble(d->trace, rank),
+    table_add(t, "%d|%s|%.1f %%|%.4g", rank, stages->str, 100 * d->bubbles[rank],
               d->replay->peak[rank] / (double)d->shape.chunks);
   }
   return t;
@@ -155,7 +157,7 @@ static void print_json(const Drawn *d)
   for (int rank = 0; rank < d->shape.ranks; rank++) {
     json_open(&w, NULL, '{');
     json_put_int(&w, "rank", rank);
-    json_put_real(&w, "bubble_fraction", trace_row_bubble(d->trace, rank));
+    json_put_real(&w, "bubble_fraction", d->bubbles[rank]);
     json_put_real(&w, "peak_activations", d->replay->peak[rank] / (double)d->shape.chunks);
     json_close(&w, '}');
   }
@@ -215,6 +217,7 @@ gboolean sim_schedule(const ScheduleOptions *o, gboolean json, const char *repor
     run(&d);
     ok = deliver(&d, json, report, plots, error);
   }
+  g_free(d.bubbles);
   g_clear_pointer(&d.trace, trace_free);
   g_clear_pointer(&d.replay, replay_free);
   g_clear_pointer(&d.table, schedule_table_free);

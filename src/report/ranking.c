@@ -187,19 +187,18 @@ char *report_bottleneck(const Result *r)
 /* Which stages compute longest and least. */
 static void say_balance(GString *s, const Trace *t)
 {
+  g_autofree double *seconds = trace_computes(t);
   int most = 0, least = 0;
   double sum = 0;
 
   for (int row = 0; row < t->n_rows; row++) {
-    double seconds = trace_row_compute(t, row);
-    sum += seconds;
-    most = seconds > trace_row_compute(t, most) ? row : most;
-    least = seconds < trace_row_compute(t, least) ? row : least;
+    sum += seconds[row];
+    most = seconds[row] > seconds[most] ? row : most;
+    least = seconds[row] < seconds[least] ? row : least;
   }
-  g_autofree char *longest = format_seconds(trace_row_compute(t, most));
-  g_autofree char *shortest = format_seconds(trace_row_compute(t, least));
+  g_autofree char *longest = format_seconds(seconds[most]), *shortest = format_seconds(seconds[least]);
   g_string_append_printf(s, "Stage %d computes longest, %s, %.1f %% more than the mean stage; stage %d least, %s.\n",
-                         most, longest, 100 * (trace_row_compute(t, most) * t->n_rows / sum - 1), least, shortest);
+                         most, longest, 100 * (seconds[most] * t->n_rows / sum - 1), least, shortest);
 }
 
 /* Seconds of each pass for a micro-batch on a mean row; FALSE if pairs shorten them. */

@@ -137,6 +137,7 @@ static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
 {
   const Mesh *mesh = &r->layout.mesh;
   int ranks = mesh->ranks / t->n_rows, rows_of_stage = MAX(t->n_rows / r->layout.pipeline.shape.ranks, 1);
+  g_autofree double *computes = trace_computes(t), *bubbles = trace_bubbles(t);
 
   json_open(w, "stages", '[');
   for (int row = 0; row < t->n_rows; row++) {
@@ -147,8 +148,8 @@ static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
     json_put_int(w, "ranks", ranks);
     if (r->cluster->n_types > 0)
       write_site(result_site(r, row), w);
-    json_put_real(w, "compute_s", trace_row_compute(t, row));
-    json_put_real(w, "bubble_fraction", trace_row_bubble(t, row));
+    json_put_real(w, "compute_s", computes[row]);
+    json_put_real(w, "bubble_fraction", bubbles[row]);
     json_put_real(w, "peak_memory_bytes", peak);
     write_memory(bytes, w);
     json_close(w, '}');

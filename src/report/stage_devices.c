@@ -36,6 +36,7 @@ static double block_s(const Result *r, const Trace *trace, int row)
 char *report_placement(const Result *r, const Trace *trace)
 {
   g_autoptr(Table) t = table_new("stage|<nodes|<device|ranks|blocks|a block|computes|idle|peak|of|<");
+  g_autofree double *computes = trace_computes(trace), *bubbles = trace_bubbles(trace);
 
   for (int row = 0; row < trace->n_rows; row++) {
     const Cluster *site = result_site(r, row);
@@ -43,8 +44,8 @@ char *report_placement(const Result *r, const Trace *trace)
     double whole = cluster_whole_bytes(site, site->device.memory_bytes);
     table_add(t, "%d|%s|%s|%d|%d", row, site->name, site->device.name, r->layout.mesh.places, blocks_of(r, row));
     table_take(t, format_seconds(block_s(r, trace, row)));
-    table_take(t, format_seconds(trace_row_compute(trace, row)));
-    table_add(t, "%.1f %%", 100 * trace_row_bubble(trace, row));
+    table_take(t, format_seconds(computes[row]));
+    table_add(t, "%.1f %%", 100 * bubbles[row]);
     table_take(t, format_bytes(peak));
     table_take(t, format_bytes(whole));
     table_add(t, "%.1f %%", 100 * peak / whole);

@@ -42,7 +42,7 @@ int *panel_rows(const Trace *trace, int fullest, int most, int *shown)
 
 void panel_init(Panel *p, const Result *result, const Trace *trace, const Trace *whole, int most_rows)
 {
-  *p = (Panel) { .result = result, .trace = trace, .whole = whole };
+  *p = (Panel) { .result = result, .trace = trace, .whole = whole, .bubbles = trace_bubbles(whole) };
   timeline_colors_init(&p->colors, trace);
   p->rows = panel_rows(trace, result ? result->metrics.peak_row : 0, MAX(most_rows, 2), &p->n_rows);
 }
@@ -52,6 +52,7 @@ void panel_clear(Panel *p)
   if (p->boxes.lanes)
     boxes_clear(&p->boxes);
   g_free(p->rows);
+  g_free(p->bubbles);
 }
 
 static gboolean lane_used(const Panel *p, int lane)
@@ -195,7 +196,7 @@ static void write_row(const Panel *p, TimelinePicture *t, int place)
   double bytes[PART_COUNT], peak = trace_row_peak(p->whole, row, bytes);
   double y = lane_top(p, place, LANE_COMPUTE) + lane_height(p, LANE_COMPUTE) / 2;
   g_autofree char *name = g_strdup_printf("stage %d", row), *memory = format_bytes(peak);
-  g_autofree char *idle = g_strdup_printf("%.1f %%", 100 * trace_row_bubble(p->whole, row));
+  g_autofree char *idle = g_strdup_printf("%.1f %%", 100 * p->bubbles[row]);
   gboolean full = peak > p->whole->rows[row].capacity_bytes;
 
   timeline_text(t, TIMELINE_LEFT - 10, y, TRUE, size, TIMELINE_INK, name);

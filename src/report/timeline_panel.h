@@ -19,6 +19,7 @@ typedef struct {
   TimelineColors colors;
   int *rows;          /* shown ones */
   int n_rows;
+  double *bubbles;    /* of all rows of the step */
   gboolean shared;    /* some row's computation is drawn as shares of time */
   Boxes boxes;
   Strip strips[LANE_COUNT]; /* without height: not drawn */

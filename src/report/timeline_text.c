@@ -24,7 +24,8 @@ typedef struct {
   int label;       /* width of "stage 12" */
   int cells;       /* of the chart */
   double cell_s;
-  char **peaks;    /* of each row, for people */
+  double *bubbles; /* of each row, */
+  char **peaks;    /* for people */
   gboolean right;  /* something stands there */
   int peak_width;  /* 0 = no peaks do */
   gboolean seen[LETTER_COUNT];
@@ -174,7 +175,7 @@ static void append_row(Chart *c, int row, const GArray *boxes)
     g_string_append(c->text, line);
   g_string_append_c(c->text, '|');
   if (c->right)
-    g_string_append_printf(c->text, " %5.1f %%", 100 * trace_row_bubble(c->trace, row));
+    g_string_append_printf(c->text, " %5.1f %%", 100 * c->bubbles[row]);
   if (c->peak_width)
     g_string_append_printf(c->text, "  %*s", c->peak_width, c->peaks[row]);
   g_string_append_c(c->text, '\n');
@@ -270,6 +271,7 @@ static void chart_init(Chart *c, const Trace *trace, int columns)
   g_autofree char *longest = g_strdup_printf("stage %d", trace->n_rows - 1);
 
   *c = (Chart) { .trace = trace, .text = g_string_new(NULL), .label = strlen(longest) };
+  c->bubbles = trace_bubbles(trace);
   c->peaks = g_new0(char *, trace->n_rows + 1);
   for (int row = 0; row < trace->n_rows; row++) {
     double bytes[PART_COUNT], peak = trace_row_peak(trace, row, bytes);
@@ -295,6 +297,7 @@ char *report_timeline(const Trace *trace, int columns, gboolean colored)
   append_rows(&c);
   append_axis(&c);
   append_legend(&c, columns);
+  g_free(c.bubbles);
   g_strfreev(c.peaks);
   g_free(c.rgb);
   return g_string_free(c.text, FALSE);

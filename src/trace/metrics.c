@@ -26,22 +26,24 @@ static Totals totals_of(const Trace *t)
   return totals;
 }
 
-double trace_row_bubble(const Trace *t, int row)
+double *trace_bubbles(const Trace *t)
 {
   Totals totals = totals_of(t);
-  g_autofree double *busy = totals.busy;
+  double end = totals.pipeline_end;
 
-  return totals.pipeline_end > 0 ? (totals.pipeline_end - busy[row]) / totals.pipeline_end : 0;
+  for (int row = 0; row < t->n_rows; row++)
+    totals.busy[row] = end > 0 ? (end - totals.busy[row]) / end : 0;
+  return totals.busy;
 }
 
-double trace_row_compute(const Trace *t, int row)
+double *trace_computes(const Trace *t)
 {
-  double seconds = 0;
+  double *seconds = g_new0(double, t->n_rows);
 
   for (guint i = 0; i < t->spans->len; i++) {
     const Span *s = &g_array_index(t->spans, Span, i);
-    if (s->kind == TASK_PASS && s->row == row)
-      seconds += s->end - s->start - s->exposed_tensor_s;
+    if (s->kind == TASK_PASS)
+      seconds[s->row] += s->end - s->start - s->exposed_tensor_s;
   }
   return seconds;
 }

@@ -119,10 +119,9 @@ double trace_row_peak(const Trace *trace, int row, double bytes[PART_COUNT]);
 /* The same with what the allocator keeps of the step's copies beside the passes, where the device has room for it. */
 double trace_row_reserved(const Trace *trace, int row);
 
-/* Seconds that a row's passes compute, exposed communication left out. */
-double trace_row_compute(const Trace *trace, int row);
-
-/* Idle share of the compute lane of one row within the pipeline phase. */
-double trace_row_bubble(const Trace *trace, int row);
+/* By row, newly allocated: seconds that its passes compute, exposed communication left out; and the idle share of its
+ * compute lane within the pipeline phase. */
+double *trace_computes(const Trace *trace);
+double *trace_bubbles(const Trace *trace);
 
 #endif
