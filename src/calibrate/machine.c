@@ -16,13 +16,6 @@ typedef struct {
 
 /* ---- the rate of a link, from the servers that have it ---- */
 
-static Cluster *one_server(const char *server, GError **error)
-{
-  g_autofree char *text = g_strdup_printf(
-    "{\"name\": \"one\", \"nodes\": 1, \"server\": \"%s\", \"source\": \"default: to look at\"}", server);
-  return cluster_parse(text, strlen(text), server, error);
-}
-
 /* The tier that has the link and needs no other to be used: within a node the
  * lowest, or the network. */
 static const Tier *tier_of(const Cluster *cluster, const Link *link)
@@ -41,7 +34,7 @@ static gboolean find_rate(Machine *machine, GError **error)
   const Link *link = &machine->link;
   gboolean agree = TRUE;
   for (int i = 0; names[i]; i++) {
-    g_autoptr(Cluster) cluster = one_server(names[i], error);
+    g_autoptr(Cluster) cluster = cluster_of_server(names[i], 1, error);
     if (!cluster)
       return FALSE;
     const Tier *tier = tier_of(cluster, link);

@@ -201,13 +201,6 @@ GArray *data_attention(const Csv *csv, const char *source, const char *gpu, cons
 
 /* ---- collectives ---- */
 
-static Cluster *nodes_of(const char *server, int nodes, GError **error)
-{
-  g_autofree char *text = g_strdup_printf(
-    "{\"name\": \"fit\", \"nodes\": %d, \"server\": \"%s\", \"source\": \"default: as measured\"}", nodes, server);
-  return cluster_parse(text, strlen(text), server, error);
-}
-
 static Cluster *find_cluster(GPtrArray *clusters, guint first, const char *server, int nodes, GError **error)
 {
   for (guint i = first; i < clusters->len; i++) {
@@ -215,7 +208,7 @@ static Cluster *find_cluster(GPtrArray *clusters, guint first, const char *serve
     if (cluster->nodes == nodes)
       return cluster;
   }
-  Cluster *cluster = nodes_of(server, nodes, error);
+  Cluster *cluster = cluster_of_server(server, nodes, error);
   if (cluster)
     g_ptr_array_add(clusters, cluster);
   return cluster;

@@ -65,9 +65,7 @@ static gboolean read_row(const Csv *csv, int i, const Cluster *cluster, Dispatch
 
 static GArray *read_rows(const FitData *data, const FitJob *job, GError **error)
 {
-  g_autofree char *text = g_strdup_printf("{\"name\": \"fit\", \"nodes\": 2, \"server\": \"%s\", "
-                                          "\"source\": \"default: as measured\"}", job->hardware);
-  g_autoptr(Cluster) cluster = cluster_parse(text, strlen(text), job->hardware, error);
+  g_autoptr(Cluster) cluster = cluster_of_server(job->hardware, 2, error);
   g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(DispatchRow));
   for (int i = 0; cluster && i < (int)data->dispatch->rows->len; i++) {
     DispatchRow row;

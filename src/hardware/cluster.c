@@ -382,6 +382,14 @@ static void set_unserved(const char *name, const char *gpu, GError **error)
                 "puts it into a server (hardware/README.md)", name, whole);
 }
 
+Cluster *cluster_of_server(const char *server, int nodes, GError **error)
+{
+  const char *what = nodes == 1 ? "one node" : "nodes";
+  g_autofree char *text = g_strdup_printf("{ \"name\": \"%s\", \"nodes\": %d, \"server\": \"%s\", "
+                                          "\"source\": \"default: %s of a server\" }", server, nodes, server, what);
+  return cluster_parse(text, strlen(text), server, error);
+}
+
 /* One node of a server, by its name or that of its GPU; NULL without an error if nothing has this name. */
 static Cluster *server_as_cluster(const char *name, GError **error)
 {
@@ -392,11 +400,7 @@ static Cluster *server_as_cluster(const char *name, GError **error)
   g_autofree char *server = has_file("servers", stem) ? g_strdup(stem) : server_of_gpu(stem, &gpu);
   if (!server && gpu)
     set_unserved(stem, gpu, error);
-  if (!server)
-    return NULL;
-  g_autofree char *text = g_strdup_printf("{ \"name\": \"%s\", \"nodes\": 1, \"server\": \"%s\", "
-                                          "\"source\": \"default: one node of a server\" }", server, server);
-  return cluster_parse(text, strlen(text), name, error);
+  return server ? cluster_of_server(server, 1, error) : NULL;
 }
 
 Cluster *cluster_load(const char *path, GError **error)

@@ -157,6 +157,9 @@ gboolean library_load(const char *name, CollectiveLibrary *out, GError **error);
  * of a GPU that has a usual server: one node of it, which cluster_resize() makes more. TDP_ERROR_INPUT. */
 Cluster *cluster_load(const char *path, GError **error);
 Cluster *cluster_parse(const char *text, gsize length, const char *name, GError **error);
+
+/* So many nodes of hardware/servers/SERVER.json, with its name. TDP_ERROR_INPUT. */
+Cluster *cluster_of_server(const char *server, int nodes, GError **error);
 void cluster_free(Cluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)
 

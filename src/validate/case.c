@@ -447,9 +447,7 @@ static Cluster *find_cluster(Case *c, const char *name, GError **error)
   if (path)
     return cluster_load(path, error);
   g_autofree char *server = files_find(name, "hardware/servers", NULL);
-  g_autofree char *text = g_strdup_printf("{\"name\": \"%s\", \"nodes\": 1, \"server\": \"%s\", "
-                                          "\"source\": \"default: nodes are added as a run needs\"}", name, name);
-  Cluster *cluster = server ? cluster_parse(text, strlen(text), name, error) : NULL;
+  Cluster *cluster = server ? cluster_of_server(name, 1, error) : NULL;
   if (cluster)
     case_say_default(c, "cluster");
   else if (!server)
