@@ -106,8 +106,7 @@ static gboolean fail_item(const JsonDoc *doc, const cJSON *item, const char *wha
   return fail(doc, path, what, error);
 }
 
-static gboolean fail_missing(const JsonDoc *doc, const cJSON *object, const char *key,
-                             const char *expected, GError **error)
+gboolean json_missing(const JsonDoc *doc, const cJSON *object, const char *key, const char *expected, GError **error)
 {
   GString *path = path_of(doc, object);
   append_key(path, key);
@@ -396,7 +395,7 @@ gboolean json_read_foreign(const JsonDoc *doc, const cJSON *object, const JsonFi
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, field->key);
     if (!item && field->required) {
       g_autofree char *expected = expected_text(field, NULL);
-      return fail_missing(doc, object, field->key, expected, error);
+      return json_missing(doc, object, field->key, expected, error);
     }
     if (!item || (cJSON_IsNull(item) && !field->required))
       continue;
@@ -436,7 +435,7 @@ static const cJSON *get_typed(const JsonDoc *doc, const cJSON *object, const cha
   if (item || (found && required))
     json_error(doc, found, error, "%s", expected);
   else if (required)
-    fail_missing(doc, object, key, expected, error);
+    json_missing(doc, object, key, expected, error);
   return NULL;
 }
 

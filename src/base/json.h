@@ -107,6 +107,9 @@ char *json_path(const JsonDoc *doc, const cJSON *item);
 gboolean json_error(const JsonDoc *doc, const cJSON *item, GError **error, const char *expected, ...)
     G_GNUC_PRINTF(4, 5);
 
+/* Sets "FILE: PATH.KEY: missing: expected EXPECTED" for a key of an object and returns FALSE. */
+gboolean json_missing(const JsonDoc *doc, const cJSON *object, const char *key, const char *expected, GError **error);
+
 /* Index of `name` in a NULL-terminated list, -1 if it is not there. */
 int names_find(const char *const *names, const char *name);
 

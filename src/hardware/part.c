@@ -161,9 +161,7 @@ gboolean part_inside(const PartSource *above, const cJSON *item, PartSource *ins
 
 gboolean part_missing(const PartSource *source, const char *key, GError **error, const char *expected)
 {
-  g_autofree char *path = json_path(source->doc, source->object);
-  return input_error(error, "%s: %s%s%s: missing: expected %s", json_name(source->doc), path, *path ? "." : "", key,
-                     expected);
+  return json_missing(source->doc, source->object, key, expected, error);
 }
 
 /* ---- files ---- */

@@ -163,9 +163,9 @@ gboolean server_refuse_keys(const PartSource *cluster, GError **error)
     const char *key = server_fields[i].key;
     if (g_str_equal(key, "name") || g_str_equal(key, "network") || !json_get(cluster->object, key))
       continue;
-    g_autofree char *path = json_path(cluster->doc, cluster->object);
-    return input_error(error, "%s: %s%s%s: a key of servers: expected it in \"server\", as in \"server\": {\"like\": "
-                       "\"dgx-h100\", \"%s\": ...}", json_name(cluster->doc), path, *path ? "." : "", key, key);
+    g_autofree char *path = json_path(cluster->doc, json_get(cluster->object, key));
+    return input_error(error, "%s: %s: a key of servers: expected it in \"server\", as in \"server\": {\"like\": "
+                       "\"dgx-h100\", \"%s\": ...}", json_name(cluster->doc), path, key);
   }
   return TRUE;
 }

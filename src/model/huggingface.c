@@ -421,7 +421,8 @@ static gboolean refuse_type(const JsonDoc *doc, const cJSON *type, GError **erro
     return json_error(doc, type, error, "a model without %s: one of %s", reason, list);
   if (type)
     return json_error(doc, type, error, "one of %s", list);
-  return input_error(error, "%s: model_type: missing: expected one of %s", json_name(doc), list);
+  g_autofree char *expected = g_strconcat("one of ", list, NULL);
+  return json_missing(doc, json_root(doc), "model_type", expected, error);
 }
 
 /* The family, and the object that holds its keys. */

@@ -38,11 +38,8 @@ gboolean source_error(const RecipeSource *source, gsize offset, GError **error,
   g_autofree char *text = g_strdup_vprintf(expected, args);
   va_end(args);
   const cJSON *item = source_item(source, offset);
-  if (item)
-    return json_error(source->doc, item, error, "%s", text);
-  g_autofree char *path = json_path(source->doc, source->object);
-  return input_error(error, "%s: %s%s%s: missing: expected %s", json_name(source->doc), path, *path ? "." : "",
-                     first_spelling(source, offset), text);
+  return item ? json_error(source->doc, item, error, "%s", text)
+              : json_missing(source->doc, source->object, first_spelling(source, offset), text, error);
 }
 
 int recipe_window(const Recipe *r, int layer)
