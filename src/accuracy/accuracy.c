@@ -1,6 +1,7 @@
 #include "accuracy/accuracy.h"
 
 #include "base/files.h"
+#include "base/sort.h"
 
 #include <math.h>
 
@@ -52,12 +53,6 @@ static double equal_runs(const GArray *ratios)
   return sum * sum / squares;
 }
 
-int ratio_weight_compare(gconstpointer a, gconstpointer b)
-{
-  double x = ((const RatioWeight *)a)->ratio, y = ((const RatioWeight *)b)->ratio;
-  return (x > y) - (x < y);
-}
-
 GArray *accuracy_mixed(const GArray *own, const GArray *all)
 {
   GArray *mixed = g_array_sized_new(FALSE, FALSE, sizeof(RatioWeight), own->len + all->len);
@@ -69,7 +64,7 @@ GArray *accuracy_mixed(const GArray *own, const GArray *all)
     other.weight *= scale;
     g_array_append_val(mixed, other);
   }
-  g_array_sort(mixed, ratio_weight_compare);
+  g_array_sort(mixed, sort_reals);
   return mixed;
 }
 

@@ -53,9 +53,6 @@ typedef struct {
   double ratio, weight;
 } RatioWeight;
 
-/* Of two RatioWeight, the smaller ratio first: a GCompareFunc. */
-int ratio_weight_compare(gconstpointer a, gconstpointer b);
-
 /* Ratios of an engine and of all software (RatioWeight), as they count for a plan of the engine; ratios rise. */
 GArray *accuracy_mixed(const GArray *own, const GArray *all);
 

@@ -4,7 +4,7 @@
 
 #include <glib.h>
 
-int sort_reals(gconstpointer a, gconstpointer b); /* double */
+int sort_reals(gconstpointer a, gconstpointer b); /* double, or structs that begin with one */
 int sort_texts(gconstpointer a, gconstpointer b); /* char *, by bytes */
 
 #endif

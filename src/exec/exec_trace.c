@@ -1,6 +1,8 @@
 /* The trace of a step: each row as its first rank measured it. */
 #include "exec/rank.h"
 
+#include "base/sort.h"
+
 /* What a row measured of a task and of itself: doubles alone, zeros from all ranks but one, so that sums tell all. */
 typedef struct {
   double start, end, exposed[EXPOSED_COUNT];
@@ -127,12 +129,6 @@ static void add_span(Trace *trace, const Program *program, int task, const TaskM
   trace->end_s = MAX(trace->end_s, span.end);
 }
 
-static int by_time(gconstpointer a, gconstpointer b)
-{
-  double x = ((const MemoryPoint *)a)->time, y = ((const MemoryPoint *)b)->time;
-  return (x > y) - (x < y);
-}
-
 Trace *exec_trace(Exec *x)
 {
   Trace *trace = trace_new(x->program);
@@ -150,7 +146,7 @@ Trace *exec_trace(Exec *x)
     out->reserved_bytes = m.rows[row].reserved_bytes;
     out->device_bytes = m.rows[row].device_bytes;
     out->cached_bytes = 0;
-    g_array_sort(out->points, by_time);
+    g_array_sort(out->points, sort_reals);
   }
   trace->fragmentation = trace->step_s = 0; /* measured: nothing beside what is held */
   g_free(m.tasks);

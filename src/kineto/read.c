@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,19 +25,13 @@ typedef struct {
   GArray *busy;          /* Interval, of kernels */
 } Reading;
 
-static int earlier(gconstpointer a, gconstpointer b)
-{
-  double x = ((const Interval *)a)->start, y = ((const Interval *)b)->start;
-  return (x > y) - (x < y);
-}
-
 /* Sorts them and joins those that touch; returns their sum. */
 static double join(GArray *intervals)
 {
   double sum = 0;
   guint n = 0;
 
-  g_array_sort(intervals, earlier);
+  g_array_sort(intervals, sort_reals);
   for (guint i = 0; i < intervals->len; i++) {
     Interval next = g_array_index(intervals, Interval, i);
     Interval *last = n ? &g_array_index(intervals, Interval, n - 1) : NULL;

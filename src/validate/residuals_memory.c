@@ -1,6 +1,8 @@
 /* memory.json: measured over predicted peaks, by engine and by what the figure counts. */
 #include "validate/residuals.h"
 
+#include "base/sort.h"
+
 #include <math.h>
 
 /* Rows of an engine (NULL = any) whose memory counts this (-1 = whatever), but not of a publisher (NULL = of all). */
@@ -55,7 +57,7 @@ static GArray *ratios_of(const GPtrArray *rows, Wanted wanted)
                         rounded(1.0 / runs_of(rows, &wanted, r->publisher)) };
     g_array_append_val(ratios, one);
   }
-  g_array_sort(ratios, ratio_weight_compare);
+  g_array_sort(ratios, sort_reals);
   return ratios;
 }
 
