@@ -22,25 +22,17 @@ static const struct {
   [LANE_STORE] = { 19, "to the host" },
 };
 
-/* As kernels are called; what a name starts with decides its colour in Perfetto. */
-static const char *const kernels[COLLECTIVE_COUNT] = {
-  [COLLECTIVE_ALL_REDUCE] = "AllReduce",   [COLLECTIVE_ALL_GATHER] = "AllGather",
-  [COLLECTIVE_REDUCE_SCATTER] = "ReduceScatter", [COLLECTIVE_ALL_TO_ALL] = "SendRecv",
-  [COLLECTIVE_BROADCAST] = "Broadcast",    [COLLECTIVE_SEND] = "SendRecv",
-};
-
-/* As MPI's standard names operations. */
-static const char *const mpi_operations[COLLECTIVE_COUNT] = {
-  [COLLECTIVE_ALL_REDUCE] = "Allreduce",   [COLLECTIVE_ALL_GATHER] = "Allgather",
-  [COLLECTIVE_REDUCE_SCATTER] = "Reduce_scatter", [COLLECTIVE_ALL_TO_ALL] = "Alltoall",
-  [COLLECTIVE_BROADCAST] = "Bcast",        [COLLECTIVE_SEND] = "Send",
-};
-
-/* As torch's argument "Collective name". */
-static const char *const operations[COLLECTIVE_COUNT] = {
-  [COLLECTIVE_ALL_REDUCE] = "allreduce", [COLLECTIVE_ALL_GATHER] = "_allgather_base",
-  [COLLECTIVE_REDUCE_SCATTER] = "_reduce_scatter_base", [COLLECTIVE_ALL_TO_ALL] = "all_to_allv",
-  [COLLECTIVE_BROADCAST] = "broadcast",  [COLLECTIVE_SEND] = "send",
+static const struct {
+  const char *nccl;  /* as kernels are called; what a name starts with decides its colour in Perfetto */
+  const char *mpi;   /* as MPI's standard names operations */
+  const char *torch; /* as torch's argument "Collective name" */
+} operations[COLLECTIVE_COUNT] = {
+  [COLLECTIVE_ALL_REDUCE] = { "AllReduce", "Allreduce", "allreduce" },
+  [COLLECTIVE_ALL_GATHER] = { "AllGather", "Allgather", "_allgather_base" },
+  [COLLECTIVE_REDUCE_SCATTER] = { "ReduceScatter", "Reduce_scatter", "_reduce_scatter_base" },
+  [COLLECTIVE_ALL_TO_ALL] = { "SendRecv", "Alltoall", "all_to_allv" },
+  [COLLECTIVE_BROADCAST] = { "Broadcast", "Bcast", "broadcast" },
+  [COLLECTIVE_SEND] = { "SendRecv", "Send", "send" },
 };
 
 static gint64 ns(double seconds)
@@ -220,7 +212,7 @@ static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segme
   gboolean scatters = segment->collective == COLLECTIVE_REDUCE_SCATTER;
   gint64 bytes = (gint64)segment->comm_bytes, share = bytes / MAX(segment->group.size, 1);
 
-  json_put_string(sink->w, "Collective name", operations[segment->collective]);
+  json_put_string(sink->w, "Collective name", operations[segment->collective].torch);
   json_put_int(sink->w, "In msg nelems", gathers ? share : bytes);
   json_put_int(sink->w, "Out msg nelems", scatters ? share : bytes);
   json_put_string(sink->w, "dtype", "Byte");
@@ -270,7 +262,7 @@ static void put_communication(EventSink *sink, const TraceIndex *x, const Span *
   const Segment *segment = &g_array_index(x->view->trace->segments, Segment, s->segment);
   g_autofree char *algorithm = segment->cost.algorithm ? g_ascii_strup(segment->cost.algorithm, -1) : g_strdup("");
   Collective collective = s->kind == TASK_SEND ? COLLECTIVE_SEND : segment->collective;
-  g_autofree char *kind = communication_name(x, kernels[collective], mpi_operations[collective]);
+  g_autofree char *kind = communication_name(x, operations[collective].nccl, operations[collective].mpi);
   g_autofree char *name = s->kind == TASK_SEND
                               ? g_strdup_printf("%s(%c mb%u c%d)", kind, pass_letters[s->pass], s->micro, s->chunk)
                               : g_strdup_printf("%s_%s(%s)", kind, algorithm, task_kind_names[s->kind]);

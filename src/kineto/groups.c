@@ -33,7 +33,7 @@ ProcessGroup group_of_segment(const Layout *layout, const Segment *segment)
   return segment->across ? GROUP_SHARD_COPIES : GROUP_SHARDS;
 }
 
-int group_size(const Layout *layout, ProcessGroup group)
+static int group_size(const Layout *layout, ProcessGroup group)
 {
   switch (group) {
   case GROUP_WORLD:
@@ -119,9 +119,14 @@ static void put_group(JsonWriter *w, const Layout *layout, ProcessGroup group, c
   json_close_line(w, '}');
 }
 
+gboolean group_is_there(const Layout *layout, ProcessGroup group)
+{
+  return group == GROUP_WORLD || group_size(layout, group) > 1;
+}
+
 void group_put_all(JsonWriter *w, const Layout *layout, const char *backend, int rank)
 {
   for (int group = 0; group < GROUP_COUNT; group++)
-    if (group == GROUP_WORLD || group_size(layout, group) > 1)
+    if (group_is_there(layout, group))
       put_group(w, layout, group, backend, rank);
 }

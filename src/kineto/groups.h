@@ -21,10 +21,10 @@ ProcessGroup group_of_segment(const Layout *layout, const Segment *segment);
 /* The group as the arguments of an event. */
 void group_put_args(JsonWriter *w, const Layout *layout, ProcessGroup group, int rank);
 
-/* All groups of more than one rank that a rank is in, as members of an open array; backend: "cuda:nccl". */
-void group_put_all(JsonWriter *w, const Layout *layout, const char *backend, int rank);
+/* Whether ranks are in a group of that kind: all in that of all, else if it has more than one rank. */
+gboolean group_is_there(const Layout *layout, ProcessGroup group);
 
-/* Ranks of the group of this rank. */
-int group_size(const Layout *layout, ProcessGroup group);
+/* All groups that a rank is in, as members of an open array; backend: "cuda:nccl". */
+void group_put_all(JsonWriter *w, const Layout *layout, const char *backend, int rank);
 
 #endif

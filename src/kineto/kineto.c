@@ -24,7 +24,7 @@ static void put_distributed(JsonWriter *w, const Result *r, int rank)
   int count = 0;
 
   for (int group = 0; group < GROUP_COUNT; group++)
-    count += group == GROUP_WORLD || group_size(layout, group) > 1;
+    count += group_is_there(layout, group);
   json_open(w, "distributedInfo", '{');
   json_put_string(w, "backend", backend);
   json_put_int(w, "rank", rank);
