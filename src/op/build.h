@@ -224,6 +224,9 @@ void build_side_streams(Build *b);
 void build_params(Build *b, double params);
 void build_table(Build *b, double rows, double columns);
 
+/* Reads a row of a table of the vocabulary for each token, which ranks that divide it sum: so many bytes. */
+void build_look_up(Build *b, double bytes);
+
 /* Whether what all experts of a rank compute is one kernel a step, not one an expert: products, casts, and clamps with
  * the activation. */
 gboolean build_groups(const Build *b);

@@ -43,11 +43,8 @@ static double table_parts(const Build *b)
   return b->passes->framework->whole_vocabulary ? 1 : b->tp;
 }
 
-static void look_up(Build *b)
+void build_look_up(Build *b, double gathered)
 {
-  const Model *m = b->model;
-  double gathered = b->tokens * (m->embed_dim ? m->embed_dim : m->hidden) * b->bytes;
-
   build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
                               .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
   if (!b->passes->framework->whole_vocabulary)
@@ -102,7 +99,7 @@ static void add_to_tokens(Build *b)
  * (pipeline_entry_copies). */
 void build_entry_embedding(Build *b)
 {
-  look_up(b);
+  build_look_up(b, b->tokens * b->model->embed_dim * b->bytes);
   if (b->model->encoder_vocab)
     build_table(b, op_vocab(b->model, b->passes) / table_parts(b), b->hidden);
   add_positions(b, model_entry_rows(b->model));
@@ -173,7 +170,7 @@ void build_embedding(Build *b)
   double gathered = b->tokens * width * b->bytes, rows = b->rows * b->hidden * b->bytes;
 
   make_table_gradient(b, op_embedding_rows(m, b->passes) / table_parts(b), width);
-  look_up(b);
+  build_look_up(b, b->tokens * b->model->embed_dim * b->bytes);
   build_beside(b);
   add_to_tokens(b);
   b->work->deferred_bytes += rows;

@@ -5,17 +5,11 @@
 static void lookup(Build *b)
 {
   const Model *m = b->model;
-  double rows = b->rows * b->hidden * b->bytes, gathered = b->tokens * b->hidden * b->bytes;
-  gboolean sp = b->passes->sequence_parallel;
 
-  build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
-                              .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
-  build_forward_sum(b, "sum embeddings", gathered);
-  if (sp)
-    build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
+  build_look_up(b, b->tokens * b->hidden * b->bytes);
   if (!m->tied_embeddings && !b->passes->ends_meet)
     build_table(b, op_vocab(m, b->passes) / b->tp, m->embed_dim);
-  b->work->deferred_bytes += rows;
+  b->work->deferred_bytes += b->rows * b->hidden * b->bytes;
 }
 
 /* Two hidden widths to one, by columns; Megatron gathers the output and takes its rows. */
