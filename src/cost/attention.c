@@ -31,11 +31,6 @@ static double curve_at(const AttentionCurve *curve, double seq)
   return curve->utilization[i - 1] + part * (curve->utilization[i] - curve->utilization[i - 1]);
 }
 
-static gboolean same_kind(const AttentionCurve *a, const AttentionCurve *b)
-{
-  return a->kernel == b->kernel && a->backward == b->backward && a->causal == b->causal && a->narrow == b->narrow;
-}
-
 /* Between the two curves of the kind with the nearest head sizes; 0 if there is none. */
 static double kind_at(const Kernels *kernels, const AttentionCurve *kind, double head_dim, double seq)
 {
@@ -45,7 +40,7 @@ static double kind_at(const Kernels *kernels, const AttentionCurve *kind, double
     const AttentionCurve *curve = &kernels->attention[i];
     double gaps[2] = {head_dim - curve->head_dim, curve->head_dim - head_dim};
     for (int side = 0; side < 2; side++)
-      if (same_kind(curve, kind) && curve->n > 0 && gaps[side] >= 0 && gaps[side] < gap[side]) {
+      if (attention_alike(curve, kind) && curve->n > 0 && gaps[side] >= 0 && gaps[side] < gap[side]) {
         nearest[side] = curve;
         gap[side] = gaps[side];
       }

@@ -210,8 +210,7 @@ static const AttentionCurve *curve_of(const Kernels *kernels, const AttentionCur
 {
   for (int i = 0; i < kernels->n_attention; i++) {
     const AttentionCurve *c = &kernels->attention[i];
-    if (c->kernel == like->kernel && c->backward == like->backward && !c->causal == !like->causal &&
-        !c->narrow == !like->narrow && c->head_dim == like->head_dim)
+    if (attention_alike(c, like) && c->head_dim == like->head_dim)
       return c;
   }
   return NULL;
@@ -263,9 +262,7 @@ static const AttentionCurve *basis(const Kernels *own, const Kernels *other, con
   for (int i = 0; i < own->n_attention; i++) {
     const AttentionCurve *c = &own->attention[i];
     gboolean first = !c->backward && c->causal && !c->narrow;
-    gboolean alike = !c->backward == !theirs->backward && !c->causal == !theirs->causal &&
-                     !c->narrow == !theirs->narrow;
-    int rank = first && c->head_dim == theirs->head_dim ? 3 : alike ? 2 : first;
+    int rank = first && c->head_dim == theirs->head_dim ? 3 : attention_alike(c, theirs) ? 2 : first;
     if (c->kernel == theirs->kernel && rank > best_rank && is_measured(c) && is_measured(curve_of(other, c))) {
       best = c;
       best_rank = rank;

@@ -88,6 +88,12 @@ typedef struct {
   Provenance provenance;
 } AttentionCurve;
 
+/* Whether two curves are of one kernel, pass, mask and format; their heads may differ. */
+static inline gboolean attention_alike(const AttentionCurve *a, const AttentionCurve *b)
+{
+  return a->kernel == b->kernel && a->backward == b->backward && a->causal == b->causal && a->narrow == b->narrow;
+}
+
 /* A kernel bound by memory that does not reach the share of the others: on a
  * CPU, those whose arithmetic takes longer than their bytes. Short products
  * inside of it may take time besides. */

@@ -142,12 +142,6 @@ static gboolean read_points(const PartSource *source, AttentionCurve *curve, GEr
   return TRUE;
 }
 
-static gboolean same_curve(const AttentionCurve *a, const AttentionCurve *b)
-{
-  return a->kernel == b->kernel && a->backward == b->backward && a->causal == b->causal && a->narrow == b->narrow &&
-         a->head_dim == b->head_dim;
-}
-
 static gboolean read_curve(const PartSource *source, AttentionCurve *out, GError **error)
 {
   *out = (AttentionCurve){.provenance = PROVENANCE_MEASURED};
@@ -173,7 +167,7 @@ static gboolean read_curves(const PartSource *above, const cJSON *array, Kernels
     if (!part_inside(above, item, &inside, error) || !read_curve(&inside, curve, error))
       return FALSE;
     for (int i = 0; i < kernels->n_attention; i++)
-      if (same_curve(&kernels->attention[i], curve))
+      if (attention_alike(&kernels->attention[i], curve) && kernels->attention[i].head_dim == curve->head_dim)
         return json_error(above->doc, item, error, "another kernel, pass, causal, narrow or head_dim than curves[%d]", i);
     kernels->n_attention++;
   }
