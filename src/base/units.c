@@ -112,3 +112,10 @@ char *format_real(double value)
   }
   return g_strdup(text);
 }
+
+double round_digits(double value)
+{
+  char digits[G_ASCII_DTOSTR_BUF_SIZE];
+
+  return g_ascii_strtod(g_ascii_formatd(digits, sizeof digits, "%.4g", value), NULL);
+}

@@ -22,4 +22,7 @@ char *format_count(double count);     /* "950", "1.54 k", "175 G" */
 char *format_integer(gint64 value);   /* "174 604 259 328" */
 char *format_real(double value);      /* fewest digits that read back the same */
 
+/* To four digits, as files have fitted and measured numbers. */
+double round_digits(double value);
+
 #endif

@@ -140,15 +140,13 @@ char *host_copy_json(const HostCopy *copy, const char *date)
 {
   GString *text = g_string_new(NULL);
   JsonWriter w;
-  char digits[G_ASCII_DTOSTR_BUF_SIZE];
   g_autofree char *size = format_bytes(copy->copy_bytes);
   g_autofree char *source =
     g_strdup_printf("measured: copy of %s by %d thread%s, read and write together, median of %d, on %s", size,
                     copy->threads, copy->threads > 1 ? "s" : "", copy->repeats, date);
-  g_ascii_formatd(digits, sizeof digits, "%.4g", copy->bytes_per_s / 1e9);
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
-  json_put_real(&w, "host_memory_gb_per_s", g_ascii_strtod(digits, NULL));
+  json_put_real(&w, "host_memory_gb_per_s", round_digits(copy->bytes_per_s / 1e9));
   json_put_string(&w, "source", source);
   json_close(&w, '}');
   return g_string_free(text, FALSE);

@@ -9,14 +9,6 @@
 #define GB 1e9
 #define PERCENT 100
 
-/* Four digits, as fitted numbers are written everywhere. */
-static double rounded(double value)
-{
-  char digits[G_ASCII_DTOSTR_BUF_SIZE];
-  g_ascii_formatd(digits, sizeof digits, "%.4g", value);
-  return g_ascii_strtod(digits, NULL);
-}
-
 char *link_calibration_json(const LinkCalibration *c, const char *name, const char *files)
 {
   GString *text = g_string_new(NULL);
@@ -33,7 +25,7 @@ char *link_calibration_json(const LinkCalibration *c, const char *name, const ch
   json_put_string(&w, "like", c->like);
   for (const LinkConstant *constant = link_constants; constant->key; constant++)
     if (constant->mask & c->fitted)
-      json_put_real(&w, constant->key, rounded(json_field_real(link_field(constant->key), &c->link)));
+      json_put_real(&w, constant->key, round_digits(json_field_real(link_field(constant->key), &c->link)));
   if (c->fitted & FIT_LINK_P2P) { /* not those of the link that it is like */
     json_put_real(&w, "p2p_sqrt_us_per_sqrt_byte", 0);
     json_put_real(&w, "short_gb_per_s", 0);

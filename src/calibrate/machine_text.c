@@ -7,12 +7,9 @@
 
 #include <math.h>
 
-/* Four digits: times are not known better. */
 static void put(JsonWriter *w, const char *key, double value)
 {
-  char digits[G_ASCII_DTOSTR_BUF_SIZE];
-
-  json_put_real(w, key, g_ascii_strtod(g_ascii_formatd(digits, sizeof digits, "%.4g", value), NULL));
+  json_put_real(w, key, round_digits(value));
 }
 
 G_GNUC_PRINTF(3, 4)

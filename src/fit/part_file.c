@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/units.h"
 
 gboolean part_file_load(PartFile *file, const char *folder, const char *name, GError **error)
 {
@@ -73,11 +74,7 @@ static void replace(cJSON *object, const char *key, cJSON *item)
 
 static double rounded(double value)
 {
-  char digits[G_ASCII_DTOSTR_BUF_SIZE];
-  if (value == floor(value) || fabs(value) < SMALL)
-    return round(value);
-  g_ascii_formatd(digits, sizeof digits, "%.4g", value);
-  return g_ascii_strtod(digits, NULL);
+  return value == floor(value) || fabs(value) < SMALL ? round(value) : round_digits(value);
 }
 
 cJSON *part_file_member(cJSON *object, const char *key, gboolean array)
