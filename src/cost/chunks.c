@@ -2,6 +2,8 @@
 
 #include "cost/kernel.h"
 
+#include <math.h>
+
 /* The product that rows are gathered for, or scattered behind: the next op of its kind of pass, or the one before,
  * kernels bound by memory aside. */
 static const Op *product_of(const Op *op, const GArray *ops)
@@ -47,7 +49,7 @@ void chunks_time(const GArray *ops, const PassLayout *passes, const Cluster *clu
       continue;
     Op chunks = in_chunks(product, op->collective.group.size);
     double whole_s = times[product - (const Op *)(gpointer)ops->data].seconds;
-    times[i].chunks_s = MAX(whole_s, op_times_s(known, &chunks, passes, cluster));
+    times[i].chunks_s = fmax(whole_s, op_times_s(known, &chunks, passes, cluster));
     times[i].added_s = times[i].chunks_s - whole_s + copies_s(op, &cluster->device);
   }
 }

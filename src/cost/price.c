@@ -30,9 +30,9 @@ static double exchange_kernel_s(const Op *op, const Cluster *cluster, double lib
 
   if (op->collective.hybrid)
     return link_s * (1 + (model->hybrid_slowdown - 1) * op->collective.copied);
-  link_s = MAX(link_s, dispatch_proxy_s(cluster, &op->collective.group, op->collective.chunks));
+  link_s = fmax(link_s, dispatch_proxy_s(cluster, &op->collective.group, op->collective.chunks));
   return dispatch_quiet_s(cluster, &op->collective.group, op->collective.quiets) +
-         MAX(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
+         fmax(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
 }
 
 static AttentionWork attention_work(const Op *op, const PassLayout *passes)
@@ -304,7 +304,7 @@ static void finish(Lanes *l)
   issue(&l->run, 0, l->compute_end - before_s);
   lay_exchange(l);
   p->seconds = l->compute_end;
-  p->idle_s = MAX(0, issued_s(l) - p->seconds);
+  p->idle_s = fmax(0, issued_s(l) - p->seconds);
   p->slack_s = l->waits ? 0 : p->idle_s;
   p->compute_s += p->idle_s;
   if (l->parts)

@@ -108,7 +108,7 @@ BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sum
     gboolean last = FALSE;
     for (int chunk = 0; chunk < chunks; chunk = chunk == 1 && bound_alike(&b) ? MAX(2, chunks - 1) : chunk + 1) {
       int stage = bound_stage(&b, rank, chunk);
-      saved = MIN(saved, sum_of_stage(&b, held, stage));
+      saved = fmin(saved, sum_of_stage(&b, held, stage));
       last |= stage == b.stages - 1;
     }
     add_rank(&all, rank_bytes(&b, rank, last, saved * schedule_peak(schedule, &b.shape, rank)));

@@ -204,7 +204,7 @@ static double least_slowdown(const Bound *b)
     const GroupShape *groups[] = { &b->data[kind], &b->summed[kind], &b->part_copies[kind] };
     for (guint i = 0; i < G_N_ELEMENTS(groups); i++)
       if (groups[i]->size > 1)
-        least = MIN(least, overlap_slowdown(b->site, groups[i]));
+        least = fmin(least, overlap_slowdown(b->site, groups[i]));
   }
   return isinf(least) ? 1 : least;
 }
@@ -392,8 +392,8 @@ static double sweep_end(TimedOrder *s)
 
   order_sweep_run(&s->sweep, run_slot, s);
   for (int rank = 0; rank < pp; rank++)
-    longest = MAX(longest, rank_finish(s, &s->ranks[rank]));
-  return MAX(longest, MAX(rank_finish(s, &s->ranks[0]), rank_finish(s, &s->ranks[pp - 1])) + tied_s(s->bound));
+    longest = fmax(longest, rank_finish(s, &s->ranks[rank]));
+  return fmax(longest, fmax(rank_finish(s, &s->ranks[0]), rank_finish(s, &s->ranks[pp - 1])) + tied_s(s->bound));
 }
 
 /* From the norm to the end of the step, of the slowest rank. */
@@ -404,7 +404,7 @@ static double after_norm(Bound *b)
   for (int rank = 0; rank < b->shape.ranks; rank = bound_next_rank(b, rank)) {
     const BoundWeights w = bound_weights_at_end(b, rank);
     b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
-    last = MAX(last, bound_rank_end(b, &w).last);
+    last = fmax(last, bound_rank_end(b, &w).last);
   }
   return last;
 }

@@ -31,7 +31,7 @@ double sum_of_stage_mixed(const Bound *b, const double *sum, int stage)
 
   for (int copy = 0; copy < b->copies; copy++) {
     int rank = schedule_place(b->layout->pipeline.schedule, &b->shape, stage, copy).rank;
-    least = MIN(least, sum_of_stage_on(b, sum, stage, mesh_node_type(&b->layout->mesh, b->sums->cluster, rank)));
+    least = fmin(least, sum_of_stage_on(b, sum, stage, mesh_node_type(&b->layout->mesh, b->sums->cluster, rank)));
   }
   return least;
 }

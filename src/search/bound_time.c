@@ -31,7 +31,7 @@ static double send_on(const Bound *b, const Cluster *cluster)
     GroupShape pair = { .size = 2 };
     for (int t = 0; t < cluster->n_tiers; t++)
       pair.per_domain[t] = t < shared ? 1 : 2;
-    least = MIN(least, collective_cost(cluster, COLLECTIVE_SEND, bytes, &pair).seconds);
+    least = fmin(least, collective_cost(cluster, COLLECTIVE_SEND, bytes, &pair).seconds);
   }
   return least;
 }
@@ -43,7 +43,7 @@ static double send_s(const Bound *b)
     return 0;
   double least = send_on(b, b->cluster);
   for (int i = 0; i < b->cluster->n_types; i++)
-    least = MIN(least, send_on(b, b->cluster->types[i]));
+    least = fmin(least, send_on(b, b->cluster->types[i]));
   return least;
 }
 

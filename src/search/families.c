@@ -2,6 +2,8 @@
 #include "search/bound.h"
 #include "search/search_parts.h"
 
+#include <math.h>
+
 /* Bounds of a variant, the one by order if need be, or if stopped what is known; whether they promise something. */
 static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *plan, gboolean stopped, double *value,
                                 double *known_s)
@@ -12,7 +14,7 @@ static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *p
 
   *known_s = bound = MAX(bound, v->base.bound_s);
   for (int closer = 0;; closer++) {
-    bound = MAX(bound, variant_bound(v, off));
+    bound = fmax(bound, variant_bound(v, off));
     *value = search_value(s, s->objective, &layout, bound, memory);
     if (!search_variant_promises(s, *value, search_second(s, &layout, bound, memory)))
       return FALSE;

@@ -170,7 +170,7 @@ double fullest_rank_bytes(const Layout *l, const Device *device, const GArray *h
     int blocks = 0;
     for (int k = 0; k < kinds->n; k++)
       blocks += each[k].states >= each[i].states && each[k].saved >= each[i].saved ? kinds->kinds[k].blocks : 0;
-    most = MAX(most, fullest_bytes(held, &each[i], blocks, room));
+    most = fmax(most, fullest_bytes(held, &each[i], blocks, room));
   }
   return (most + overhead) * (1 - 1e-9);
 }

@@ -104,7 +104,7 @@ static gboolean try_price(const LayerwiseProblem *p, Bound *b, double price, int
   fill_rest(p, b, price, choice, next);
   if (!isfinite(b->rest[p->outside]) || layerwise_bytes(p, choice) > p->room)
     return FALSE;
-  b->seconds = MIN(b->seconds, layerwise_seconds(p, choice));
+  b->seconds = fmin(b->seconds, layerwise_seconds(p, choice));
   return TRUE;
 }
 
@@ -116,7 +116,7 @@ static void try_mixtures(const LayerwiseProblem *p, Bound *b, const int *first, 
   for (int i = 0; i < p->layers; i++) {
     choice[i] = first[i];
     if (layerwise_bytes(p, choice) <= p->room)
-      b->seconds = MIN(b->seconds, layerwise_seconds(p, choice));
+      b->seconds = fmin(b->seconds, layerwise_seconds(p, choice));
   }
 }
 

@@ -162,6 +162,6 @@ double least_step_s(const LeastWork *work, const Schedule *schedule, const Sched
   if (least != LEAST_WHOLE || schedule->vocabulary > 0 || work->block_s == 0)
     return MAX(step_s, fullest_s);
   if (shape->chunks == 1)
-    return MAX(fullest_s, all_s / (1 - pow(1 - 1 / micro, ranks)));
+    return fmax(fullest_s, all_s / (1 - pow(1 - 1 / micro, ranks)));
   return MAX(fullest_s, step_s + work->block_s * MAX(0, (ranks - 1) * (ranks - 2)) / (2 * ranks) * (1 - 1e-8));
 }

@@ -39,7 +39,7 @@ static void end_call(Calls *c, const StateLayout *states, const Cluster *site)
   const Segment *s = c->segment;
 
   if (s)
-    c->excess_s += MAX(0, c->seconds - sharded_cost(states, site, s->collective, c->bytes, &s->group, 1).seconds);
+    c->excess_s += fmax(0, c->seconds - sharded_cost(states, site, s->collective, c->bytes, &s->group, 1).seconds);
   c->seconds = c->bytes = 0;
 }
 
@@ -99,8 +99,8 @@ static double parameter_gain(const Trace *trace, const Cluster *cluster, const L
     const Calls *r = &rows[row];
     longest = MAX(longest, r->seconds);
     const Cluster *site = mesh_site(&l->mesh, cluster, row);
-    shortest = !r->segment ? 0 : MIN(shortest, sharded_cost(&l->states[0], site, r->segment->collective, r->bytes,
-                                                            &r->segment->group, 1).seconds);
+    shortest = !r->segment ? 0 : fmin(shortest, sharded_cost(&l->states[0], site, r->segment->collective, r->bytes,
+                                                             &r->segment->group, 1).seconds);
   }
   return MAX(0, longest - shortest);
 }
@@ -135,7 +135,7 @@ static double find_slack(const Program *program, const Trace *trace, const Layou
     slowed |= span->kind == TASK_PASS &&
               span->end - span->start > (1 + 1e-10) * g_array_index(trace->segments, Segment, span->segment).seconds;
   }
-  return slowed ? MAX(0, trace->end_s - longest_path(program, NULL)) : 0;
+  return slowed ? fmax(0, trace->end_s - longest_path(program, NULL)) : 0;
 }
 
 void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *s)

@@ -25,7 +25,7 @@ static double bound_of(const Search *s, const Plan *plan, const Layout *layout, 
     return bound;
   space_switch_off(&switched, OVERLAP_TENSOR);
   const Layout other = layout_of(&switched);
-  return MIN(bound, bound_time(s->model, &other, s->cluster, without, ends));
+  return fmin(bound, bound_time(s->model, &other, s->cluster, without, ends));
 }
 
 /* Bounds of a legal plan; one that cannot fit is put aside, of several the smallest. */
@@ -131,7 +131,7 @@ gboolean search_bound(const Search *s, Candidate *c)
   if (c->memory_bytes > s->cluster->device.memory_bytes)
     return FALSE;
   const PriceSums *without = space_sums_without(s->options, s->prices, &plan);
-  c->bound_s = MAX(c->bound_s, bound_of(s, &plan, &layout, sums, without, NULL));
+  c->bound_s = fmax(c->bound_s, bound_of(s, &plan, &layout, sums, without, NULL));
   c->value = search_value(s, s->objective, &layout, c->bound_s, c->memory_bytes);
   return TRUE;
 }
@@ -232,7 +232,7 @@ static void bound_next(Search *s, Candidate c)
   } else if (!promises(s, c.family, c.value, search_second(s, &layout, c.bound_s, c.memory_bytes))) {
     search_skip_candidate(s, &c, c.value, FALSE);
   } else {
-    double order_s = MAX(c.bound_s, search_order_s(s, &plan, &layout, sums));
+    double order_s = fmax(c.bound_s, search_order_s(s, &plan, &layout, sums));
     Near near = { c, order_s, search_value(s, s->objective, &layout, order_s, c.memory_bytes) };
     put_near(s, &near);
   }

@@ -282,7 +282,7 @@ static double least_within(const Search *s, guint at)
     least_s = MIN(least_s, s->result->open ? g_array_index(s->candidates, Candidate, i).bound_s
                                            : g_array_index(s->closest, double, i));
   for (guint i = in->part; i < in->parts_end; i++)
-    least_s = MIN(least_s, least_within(s, i));
+    least_s = fmin(least_s, least_within(s, i));
   return MAX(least_s, part->bound_s);
 }
 

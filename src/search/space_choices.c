@@ -24,7 +24,7 @@ static double unsplit_bytes(const Walk *w, const Plan *plan, const Layout *l, co
   double mean = space_mean_in_room(c, bytes), room = c->device.memory_bytes;
   const GArray *held = c->n_types == 0 && mean <= room ? held_ranks(w->held, l) : NULL;
 
-  return held ? MAX(mean, fullest_rank_bytes(l, &c->device, held, &layers->kinds, room)) : mean;
+  return held ? fmax(mean, fullest_rank_bytes(l, &c->device, held, &layers->kinds, room)) : mean;
 }
 
 /* Seconds of a step of any state, with the tensor overlap or without, whichever takes less. */
@@ -44,7 +44,7 @@ static double even_bound_s(const Walk *w, const Plan *plan, const Layout *l, con
 {
   const PriceSums *without = space_sums_without(w->options, w->prices, plan);
   double with_s = bound_time_of_passes(w->model, l, w->cluster, sums);
-  return without ? MIN(with_s, bound_time_of_passes(w->model, l, w->cluster, without)) : with_s;
+  return without ? fmin(with_s, bound_time_of_passes(w->model, l, w->cluster, without)) : with_s;
 }
 
 /* Passes under the last of the sets of modules behind the choice, which keeps least. */
@@ -108,8 +108,8 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
     double bytes = sums ? bound_memory(&layout, &ranks) : unsplit_bytes(w, &plan, &layout, &layers);
     part->memory_bytes = MIN(part->memory_bytes, bytes);
     if (!timed && bytes <= w->visitor->timed_bytes)
-      part->bound_s = MIN(part->bound_s, sums ? even_bound_s(w, &plan, &layout, sums)
-                                              : unsplit_bound_s(w, &plan, &layout, &layers.work));
+      part->bound_s = fmin(part->bound_s, sums ? even_bound_s(w, &plan, &layout, sums)
+                                               : unsplit_bound_s(w, &plan, &layout, &layers.work));
     timed |= bytes <= w->visitor->timed_bytes;
   }
   if (part->memory_bytes > w->visitor->timed_bytes)

@@ -293,7 +293,7 @@ static double least_states(const Walk *w, const Plan *plan)
     least->passes.micro_batch = plan->micro_batch;
     work = price_cache_least(w->prices, &least->passes, least->unhosted);
     if (!last || least->schedules != last->schedules || !same_weights(&work, &before))
-      bytes = MIN(bytes, least_state_bytes(w, *plan, least->schedules, &work));
+      bytes = fmin(bytes, least_state_bytes(w, *plan, least->schedules, &work));
     before = work;
     last = least;
   }
@@ -310,7 +310,7 @@ static double least_of_shapes(const Walk *w, const Plan *plan, const LeastPasses
     const LeastShape *shape = &g_array_index(w->bound.shapes, LeastShape, k);
     ScheduleShape own = { .ranks = plan->pp, .micro = micro, .chunks = shape->chunks };
     if (least->schedules >> shape->schedule & 1 && schedule_check(schedules[shape->schedule], &own, NULL))
-      least_s = MIN(least_s, least_step_s(work, schedules[shape->schedule], &own));
+      least_s = fmin(least_s, least_step_s(work, schedules[shape->schedule], &own));
   }
   return least_s;
 }
@@ -333,7 +333,7 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
     LeastPasses *least = &g_array_index(w->bound.least[0], LeastPasses, i);
     least->passes.micro_batch = plan->micro_batch;
     LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
-    least_s = MIN(least_s, least_of_shapes(w, plan, least, &work));
+    least_s = fmin(least_s, least_of_shapes(w, plan, least, &work));
     part->compute_s = MIN(part->compute_s, work.seconds[LEAST_COMPUTE][1] * plan_micro_batches(plan) / plan->pp);
     working = MIN(working, work.working_bytes);
   }
@@ -361,7 +361,7 @@ static double made_again_s(Walk *w, Plan plan, guint degrees)
     LeastPasses *least = &g_array_index(w->bound.least[1], LeastPasses, i);
     least->passes.micro_batch = plan.micro_batch;
     const LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
-    least_s = MIN(least_s, least_of_shapes(w, &plan, least, &work));
+    least_s = fmin(least_s, least_of_shapes(w, &plan, least, &work));
   }
   return isinf(least_s) ? 0 : least_s + plan.framework->step_s;
 }
@@ -373,7 +373,7 @@ static void raise_made_again(Walk *w, const Plan *plan, SpacePart *part)
   const PartFloor floor = floors_of_part(w->options->floors, part->batch, device);
 
   if (floor.kept_bytes > device && part->bound_s > 0 && !(known_s > 0 && part->bound_s > known_s))
-    part->bound_s = MAX(part->bound_s, made_again_s(w, *plan, part->degrees));
+    part->bound_s = fmax(part->bound_s, made_again_s(w, *plan, part->degrees));
 }
 
 /* Of all plans of a micro-batch; behind smaller ones of the same degrees. */
