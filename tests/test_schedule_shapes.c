@@ -25,6 +25,23 @@ static void require(gboolean holds, const char *what, const Schedule *s, const S
     ck_abort_msg("%s p=%d m=%d v=%d: %s", s->name, shape->ranks, shape->micro, shape->chunks, what);
 }
 
+/* A forward comes behind the backward of the micro-batch that is Schedule.ahead before it, and of no later one. */
+static void check_ahead(const Schedule *s, const ScheduleShape *shape, const ScheduleOrder *order, int rank)
+{
+  int ahead = s->ahead(shape, rank), forwards = 0, backwards = 0, most = 0;
+
+  require(shape->chunks == 1 && ahead >= 1, "ahead() is of one chunk, and at least 1", s, shape);
+  for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
+    const Slot *slot = &order->slots[i];
+    if (slot->pass == PASS_FORWARD)
+      require((int)slot->micro == forwards++, "forwards are not in order", s, shape);
+    else if (pass_is_backward(slot->pass))
+      require((int)slot->micro == backwards++, "backwards are not in order", s, shape);
+    most = MAX(most, forwards - backwards);
+  }
+  require(most == ahead, "ahead() is not what the order runs ahead", s, shape);
+}
+
 /* Time of all passes of a rank, which run one at a time. */
 static double check_rank(const Schedule *s, const ScheduleShape *shape, const Replay *r, int rank)
 {
@@ -41,6 +58,8 @@ static double check_rank(const Schedule *s, const ScheduleShape *shape, const Re
   require(peak <= r->peak[rank], "peak() is above what the order holds", s, shape);
   require(!s->peak || shape->micro < shape->ranks || peak == r->peak[rank], "peak() is not what the order holds", s,
           shape);
+  if (s->ahead)
+    check_ahead(s, shape, r->order, rank);
   return sum;
 }
 

@@ -32,4 +32,5 @@ const Schedule schedule_1f1b = {
   .max_chunks = 1,
   .order = order,
   .peak = peak,
+  .ahead = peak,
 };

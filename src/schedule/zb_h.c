@@ -43,6 +43,16 @@ static void order_h2(const ScheduleShape *shape, int rank, SlotList *slots)
   order_with(shape, lead_of(shape, rank, 2), slots);
 }
 
+static int ahead_h1(const ScheduleShape *shape, int rank)
+{
+  return MIN(lead_of(shape, rank, 1).forwards + 1, shape->micro);
+}
+
+static int ahead_h2(const ScheduleShape *shape, int rank)
+{
+  return MIN(lead_of(shape, rank, 2).forwards + 1, shape->micro);
+}
+
 static int peak_h1(const ScheduleShape *shape, int rank)
 {
   (void)rank;
@@ -63,6 +73,7 @@ const Schedule schedule_zb_h1 = {
   .split = TRUE,
   .order = order_h1,
   .peak = peak_h1,
+  .ahead = ahead_h1,
 };
 
 const Schedule schedule_zb_h2 = {
@@ -73,4 +84,5 @@ const Schedule schedule_zb_h2 = {
   .split = TRUE,
   .order = order_h2,
   .peak = peak_h2,
+  .ahead = ahead_h2,
 };

@@ -3,7 +3,9 @@
  *
  * Time: a pipeline rank cannot start before the first micro-batch has reached
  * it, must run all its passes, and after its last backward the gradient still
- * has to pass the stages before it; what the data lane alone has to carry is a
+ * has to pass the stages before it; where a rank's forwards wait for backwards of
+ * micro-batches before them (Schedule.ahead), these turns through the stages
+ * behind it follow each other; what the data lane alone has to carry is a
  * bound too; gradients of the last piece, the norm, the optimizer and the
  * gathering of parameters follow. Where backwards are split, only the input
  * gradients have to pass on; where passes may overlap, only computation counts,

@@ -55,11 +55,6 @@ typedef struct {
   gboolean slows;          /* what the lane has is known whenever a pass starts */
 } TimedOrder;
 
-static gboolean can_sweep(const Layout *l)
-{
-  return bound_knows_order(l->pipeline.schedule) && !l->passes.framework->single_process && l->n_runs == 0;
-}
-
 /* Whether every pass waits for all of its weights, which are gathered for it alone, one piece ahead of need at most. */
 static gboolean gathers_by_use(const StateLayout *p)
 {
@@ -411,7 +406,7 @@ static double after_norm(Bound *b)
 
 double bound_time_by_order(const Model *model, const Layout *l, const Cluster *cluster, const PriceSums *sums)
 {
-  if (!can_sweep(l))
+  if (!bound_keeps_order(l))
     return 0;
   Bound b = bound_of(model, l, cluster, sums);
   const StateLayout *p = &l->states[0];

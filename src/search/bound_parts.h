@@ -71,6 +71,12 @@ static inline gboolean bound_knows_order(const Schedule *s)
   return placed && !s->vocabulary && !s->opportunistic && !s->recompute && !s->by_time && !s->pairs;
 }
 
+/* Whether each rank runs its passes as the schedule has them, of the whole model at once. */
+static inline gboolean bound_keeps_order(const Layout *l)
+{
+  return bound_knows_order(l->pipeline.schedule) && !l->passes.framework->single_process && l->n_runs == 0;
+}
+
 /* Of all stages of a rank. */
 double sum_of_rank(const Bound *b, const double *sum, int rank);
 BoundWeights bound_weights(const Bound *b, int rank); /* but for `sharers`, */

@@ -121,6 +121,28 @@ static double before_stage(const Bound *b, const double *sum, int stage)
   return stage == 0 ? 0 : sum[MIN(bound_first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 
+/* What a rank waits for: the forward of each micro-batch comes behind the backward of one that was some before it
+ * (Schedule.ahead), which went on to the last stage and back. Turns of that many micro-batches follow each other on every
+ * rank, with what comes before the first and behind the last. */
+static double turns_s(const Bound *b, const double *back, double send)
+{
+  const Schedule *schedule = b->layout->pipeline.schedule;
+  const double *forward = b->sums->forward_s;
+  int last = b->stages - 1, micro = b->shape.micro;
+  double longest = 0;
+
+  if (!schedule->ahead || b->mixed || !bound_keeps_order(b->layout))
+    return 0;
+  double all_s = before_stage(b, forward, b->stages) + before_stage(b, back, b->stages) + 2 * last * send;
+  for (int rank = 0; rank <= last; rank++) {
+    int ahead = schedule->ahead(&b->shape, rank);
+    double before_s = before_stage(b, forward, rank) + before_stage(b, back, rank) + 2 * rank * send;
+    double forward_s = before_stage(b, forward, rank + 1) - before_stage(b, forward, rank);
+    longest = MAX(longest, before_s + (micro - 1) % ahead * forward_s + ((micro - 1) / ahead + 1) * (all_s - before_s));
+  }
+  return longest;
+}
+
 /* The slowest rank's passes with what comes before the first and behind the last; `ends` NULL: but for what becomes of
  * states. */
 static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
@@ -143,7 +165,7 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
     *last = MAX(*last, end->last);
     serial += work;
   }
-  return schedule->serial ? serial : longest;
+  return schedule->serial ? serial : fmax(longest, turns_s(b, back, send));
 }
 
 double bound_time(const Model *model, const Layout *l, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends)
