@@ -269,6 +269,27 @@ START_TEST(large_blocks_ask_for_large_pages)
 }
 END_TEST
 
+/* Activations are smaller than a large page: the heap that holds them is asked for as it grows, and not once only. */
+START_TEST(the_heap_of_small_blocks_asks_for_large_pages)
+{
+  enum { BLOCKS = 1024, SMALL = 100 << 10, TAKEN = 8 }; /* more than the heap grows by at once */
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *stream = b->stream_new(b, TRUE);
+  void *blocks[BLOCKS];
+
+  for (int i = 0; i < BLOCKS; i++)
+    blocks[i] = b->alloc(b, stream, SMALL);
+  if (g_file_test("/sys/kernel/mm/transparent_hugepage", G_FILE_TEST_EXISTS))
+    for (int i = BLOCKS - 1; i >= 0; i -= BLOCKS / TAKEN)
+      ck_assert_msg(large_pages_at(blocks[i]), "block %d", i);
+  for (int i = 0; i < BLOCKS; i++)
+    b->dealloc(b, stream, blocks[i], SMALL);
+  b->stream_free(b, stream);
+  b->free(b);
+}
+END_TEST
+
 /* Of 1, 2, ... n, added to what is there. */
 START_TEST(squares_are_summed_to_the_last)
 {
@@ -498,5 +519,6 @@ TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_m
           bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, large_blocks_ask_for_large_pages,
+          the_heap_of_small_blocks_asks_for_large_pages,
           squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, products_take_the_newest_kernels,
           fill_goes_by_place, updates_reach_the_last, shards_join_to_the_whole, offloaded_states_are_on_the_host)

@@ -60,6 +60,7 @@ struct CpuBackend {
   const CpuDriver *driver;
   GPtrArray *streams; /* BackendStream */
   double napped_s;    /* while nothing moved */
+  const char *heap_asked; /* up to where large pages were asked for, NULL: none yet */
   char error[EXEC_ERROR_SIZE];
 };
 
