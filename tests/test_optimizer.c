@@ -304,6 +304,25 @@ START_TEST(whole_gradients_are_scaled)
 }
 END_TEST
 
+/* tdp-run clears all gradients that it holds: under ZeRO-1 those of which another rank updates the weight, too. */
+START_TEST(gradients_of_others_are_cleared)
+{
+  static const double rest[] = { 0, 4 * (1 - 1.0 / 8), 0, 0 }; /* bytes a parameter, by stage */
+  Planned f;
+  setup(&f, "tdp-run", 1);
+
+  plan_set_format(&f.plan, DTYPE_FP32);
+  f.plan.dp = 8;
+  for (f.plan.zero = 0; f.plan.zero <= 3; f.plan.zero++) {
+    double own = 38e9 / (f.plan.zero > 0 ? 8 : 1), rest_s = memory_s(&f.cluster->device, rest[f.plan.zero] * 1e9, 0);
+    OptimizerPrice price = optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }, NULL);
+    double own_s = named_memory_s(&f.cluster->device, "optimizer", FALSE, own, 1, 0);
+    ck_assert_double_eq_tol(price.seconds, own_s + rest_s, 1e-12);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(fp16_scales_its_loss)
 {
   Planned f;
@@ -413,4 +432,5 @@ END_TEST
 TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book },
            { steps_by_their_bytes }, { products_in_tf32 }, { recipes_by_their_bytes, G_N_ELEMENTS(recipes) },
            { rows_have_scales }, { recipes_have_rules }, { fp16_scales_its_loss }, { whole_gradients_are_scaled },
+           { gradients_of_others_are_cleared },
            { sums_over_tensor_ranks }, { choices_have_rules }, { keys_go_round })

@@ -494,16 +494,17 @@ static OptimizerPrice step_price(const StateLayout *states, const Cluster *clust
 {
   const Device *device = &cluster->device;
   double owned = params / states->optimizer_parts;
+  double rest_s = memory_s(device, params * op_rest_traffic(states), 0);
   double whole = narrow * op_weight_cast_bytes(states, device) + (summed ? params * op_gradient_traffic(states) : 0);
 
   if (!states->offload.optimizer) {
     double bytes = owned * op_step_traffic(states) + whole;
     double seconds = named_memory_s(device, "optimizer", FALSE, bytes, 1, 0);
-    return (OptimizerPrice) { .seconds = seconds,
+    return (OptimizerPrice) { .seconds = seconds + rest_s,
                               .crowded_s = seconds * (memory_crowding(&device->kernels, "optimizer", FALSE) - 1) };
   }
   HostStep host = host_step(states, cluster, owned, sharers);
-  return (OptimizerPrice) { .seconds = host.copied_s + host.host_s + memory_s(device, whole, 1),
+  return (OptimizerPrice) { .seconds = host.copied_s + host.host_s + memory_s(device, whole, 1) + rest_s,
                             .offload_s = host.copied_s, .beside_s = host.beside_s };
 }
 

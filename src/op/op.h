@@ -199,6 +199,9 @@ double op_checkpoint_bytes(const StateLayout *states);
  * gradients are unscaled and looked through for overflow besides. */
 double op_step_traffic(const StateLayout *states);
 
+/* Beside it, for each parameter of the rank's layers: gradients that are cleared and not the rank's own. */
+double op_rest_traffic(const StateLayout *states);
+
 /* Beside it, for a parameter that the rank accumulates gradients of: what looks through and scales all of them
  * before they are reduced. */
 double op_gradient_traffic(const StateLayout *states);

@@ -44,6 +44,11 @@ double op_step_traffic(const StateLayout *s)
          kind->gradient_reads * s->gradient_bytes + kind->weight_reads * dtype_bytes[s->formats.precision];
 }
 
+double op_rest_traffic(const StateLayout *s)
+{
+  return s->framework->rest_gradient_bytes * (1.0 / s->gradient_parts - 1.0 / s->optimizer_parts);
+}
+
 double op_gradient_traffic(const StateLayout *s)
 {
   return s->framework->gradient_passes * s->gradient_bytes / s->gradient_parts;

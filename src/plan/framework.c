@@ -179,6 +179,7 @@ static const JsonField fields[] = {
   { "shard_copy_bytes", JSON_REAL, FIELD(shard_copy_bytes), FALSE, 0, 1000 },
   { "shard_gradient_bytes", JSON_REAL, FIELD(shard_gradient_bytes), FALSE, 0, 1000, .optional = TRUE },
   { "shard_sum_bytes", JSON_REAL, FIELD(shard_sum_bytes), FALSE, 0, 1000, .optional = TRUE },
+  { "rest_gradient_bytes", JSON_REAL, FIELD(rest_gradient_bytes), FALSE, 0, 1000, .optional = TRUE },
   { "optimizer_bytes", JSON_REAL, FIELD(optimizer_bytes), FALSE, 1, 1000 },
   { "gradient_passes", JSON_REAL, FIELD(gradient_passes), FALSE, 0, 20 },
   { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },

@@ -241,6 +241,7 @@ typedef struct {
   double shard_copy_bytes;    /* read and written for a weight and micro-batch around ZeRO-3's collectives; */
   double shard_gradient_bytes; /* beside those, under ZeRO-2 too, for each gradient; */
   double shard_sum_bytes;     /* for each one of a rank's own part, added to what earlier micro-batches left */
+  double rest_gradient_bytes; /* written by the optimizer for each gradient whose weight another rank updates */
   double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
   double gradient_passes;     /* times that a step reads or writes all of a rank's gradients before a sum */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
