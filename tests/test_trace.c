@@ -1,6 +1,9 @@
 #include "main.h"
 #include "traced.h"
 
+#include "base/json.h"
+#include "report/measured.h"
+
 /* A trace by hand: two rows, spans as given. */
 typedef struct {
   int row, lane, kind;
@@ -163,6 +166,33 @@ START_TEST(what_ends_last_is_the_cause)
 }
 END_TEST
 
+/* The price of the optimizer's step holds the reading of all gradients that the norm's task does. */
+START_TEST(the_norm_is_the_optimizers)
+{
+  const Span priced[] = { { .end = 0, .kind = TASK_NORM }, { .end = 6, .kind = TASK_OPTIMIZER } };
+  const Span timed[] = { { .end = 2, .kind = TASK_NORM }, { .start = 2, .end = 5, .kind = TASK_OPTIMIZER } };
+  Trace sides[2] = { { .n_rows = 1 }, { .n_rows = 1 } };
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter writer;
+
+  for (int i = 0; i < 2; i++)
+    sides[i].spans = g_array_append_vals(g_array_new(FALSE, FALSE, sizeof(Span)), i ? timed : priced, 2);
+  json_writer_init(&writer, text);
+  json_open(&writer, NULL, '{');
+  measured_write_operations(&(Side) { .trace = &sides[0] }, &(Side) { .trace = &sides[1] }, &writer);
+  json_close(&writer, '}');
+  g_autoptr(JsonDoc) doc = json_parse(text->str, text->len, "operations", NULL);
+  const cJSON *all = json_get(json_root(doc), "operations"), *one = all->child;
+  ck_assert_int_eq(cJSON_GetArraySize(all), 1);
+  ck_assert_str_eq(json_get(one, "kind")->valuestring, "optimizer");
+  ck_assert_double_eq(json_get(one, "count")->valuedouble, 1);
+  ck_assert_double_eq(json_get(one, "predicted_s")->valuedouble, 6);
+  ck_assert_double_eq(json_get(one, "measured_s")->valuedouble, 5);
+  for (int i = 0; i < 2; i++)
+    g_array_unref(sides[i].spans);
+}
+END_TEST
+
 TEST_MAIN("trace", breakdown_by_hand, a_send_is_not_charged_to_data, all_wait_for_the_norm,
           what_ran_together_counts_once, peak_with_its_parts,
-          what_ends_last_is_the_cause)
+          what_ends_last_is_the_cause, the_norm_is_the_optimizers)

@@ -16,15 +16,23 @@ static const char *kind_name(int kind)
   return kind < PASS_COUNT ? pass_names[kind] : task_kind_names[kind - PASS_COUNT];
 }
 
+/* The optimizer's price holds the norm's reading of gradients. */
+static int kind_of(const Span *span)
+{
+  TaskKind task = span->kind == TASK_NORM ? TASK_OPTIMIZER : span->kind;
+
+  return task == TASK_PASS ? span->pass : PASS_COUNT + task;
+}
+
 static Sums sum_up(const Trace *trace)
 {
   Sums sums = { 0 };
 
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
-    int kind = span->kind == TASK_PASS ? span->pass : PASS_COUNT + span->kind;
+    int kind = kind_of(span);
     sums.seconds[kind] += (span->end - span->start) / trace->n_rows;
-    sums.count[kind]++;
+    sums.count[kind] += span->kind != TASK_NORM;
   }
   return sums;
 }

@@ -23,7 +23,7 @@ char *report_measured(const Side *predicted, const Side *measured);
  * all, beside predicted_device_bytes. What the backend does not know is left out. */
 void measured_write_device(const Side *predicted, const Side *measured, JsonWriter *writer);
 
-/* Adds "operations": kind, count, predicted_s, measured_s, error_pct. */
+/* Adds "operations": kind, count, predicted_s, measured_s, error_pct. The gradient norm is part of "optimizer". */
 void measured_write_operations(const Side *predicted, const Side *measured, JsonWriter *writer);
 
 #endif
