@@ -16,6 +16,7 @@
 static const struct {
   const char *text;
   int ranks, heirs; /* that its degrees divide; functions that start from it */
+  gboolean elsewhere; /* another function names the model, and how tokens reach its experts */
 } files[] = {
   { "def run() -> Trainer.Config:\n    return Trainer.Config(model_spec=SPEC)\n", 1, 0 },
   { "from torchtitan.distributed.activation_checkpoint import (\n    FullAC,\n    SelectiveAC,\n)\n\n"
@@ -30,7 +31,7 @@ static const struct {
     "    config.training.num_tokens_per_train_step = 64 * 4096\n    return config\n"
     "def base():\n    n = 2\n    return Trainer.Config(model_spec=SPEC, training=TrainingConfig(max_context_length=4096,\n"
     "        num_tokens_per_microbatch_per_dp_rank=4096), activation_checkpoint=None,\n"
-    "        parallelism=ParallelismConfig(data_parallel_replicate_degree=n), metrics=Metrics(every=n))", 32, 0 },
+    "        parallelism=ParallelismConfig(data_parallel_replicate_degree=n), metrics=Metrics(every=n))", 32, 0, TRUE },
   { "import disable_cuda_graphs\ndef run():\n    tp = 4\n    config = 1\n    t = TrainingConfig(seq_len=4096, local_batch_size=4)\n"
     "    p = ParallelismConfig(tensor_parallel_degree=tp)\n"
     "    return Trainer.Config(model_spec=SPEC, training=t, parallelism=p, other=tp)\n", 4, 0 },
@@ -60,6 +61,7 @@ typedef struct {
   Cluster *cluster; /* drawn with the plan */
   LaunchOptions options;
   int heirs;
+  gboolean elsewhere;
 } File;
 
 /* What torchtitan's exporter makes of the plan that a text tells. */
@@ -74,7 +76,7 @@ static char *exported(const File *f, const char *text)
   ck_assert(l->editable && l->whole);
   ck_assert_msg(plan_parse(l->plan, strlen(l->plan), "x.py", f->model, &plan, &framework, &error), "%s\n%s",
                 error ? error->message : "", text);
-  char *out = export_plan(exporter_find("torchtitan"), f->model, f->cluster, &plan, NULL, &error);
+  char *out = export_plan(exporter_find("torchtitan")->later, f->model, f->cluster, &plan, NULL, &error);
   ck_assert_msg(out != NULL, "%s\n%s", error ? error->message : "", text);
   return out;
 }
@@ -89,19 +91,20 @@ static char *settings_of(const char *text)
 static char *wanted(const File *f, guint seed)
 {
   const PlanListener nobody = { pass_over, NULL };
-  g_autoptr(Framework) framework = framework_load("torchtitan", NULL);
+  g_autoptr(Framework) framework = framework_load(seed % 2 ? "torchtitan-2026-05" : "torchtitan", NULL);
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
   Plan plan;
 
   if (!fixture_draw_plan(rand, f->model, f->cluster, framework, &plan))
     return NULL;
   g_autofree Plan *near = plan_nearest(&plan, f->model, f->cluster, plan.framework, &nobody, NULL);
-  if (!near || (near->tp > 1 && !near->sequence_parallel))
+  if (!near)
     return NULL;
-  g_autofree char *text = export_plan(exporter_find("torchtitan"), f->model, f->cluster, near, NULL, NULL);
+  g_autofree char *text = export_plan(exporter_find("torchtitan")->later, f->model, f->cluster, near, NULL, NULL);
   gboolean divided = text && strstr(text, "expert_tensor_parallel_degree") &&
                      !strstr(text, "expert_tensor_parallel_degree = 1\n");
-  return text && !strstr(text, "converters") && !divided ? g_steal_pointer(&text) : NULL;
+  gboolean placed = text && (!f->elsewhere || !strstr(text, "comm_backend"));
+  return placed && !strstr(text, "converters") && !divided ? g_steal_pointer(&text) : NULL;
 }
 
 /* A changed text says what was wanted; the same change again is none; and changed back it says what it did. FALSE where
@@ -142,7 +145,7 @@ START_TEST(changes_read_back)
 
   for (int k = 0; k < DRAWN_EACH; k += stride) {
     g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 16);
-    File f = { text, model, cluster, { 0, NULL, given }, files[file].heirs };
+    File f = { text, model, cluster, { 0, NULL, given }, files[file].heirs, files[file].elsewhere };
     g_autofree char *after = wanted(&f, (guint)(_i * DRAWN_EACH + k));
     f.options.gpus = cluster->devices;
     if (after && cluster->devices % files[file].ranks == 0)
@@ -175,6 +178,8 @@ static void check_change(const char *text, const char *before, const char *after
 #define LIST "[[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", \"norm\", \"lm_head\"]]"
 #define STAGES(n, how) PP(n) how
 #define EXPERTS(n, tp) "[parallelism]\nexpert_parallel_degree = " #n "\nexpert_tensor_parallel_degree = " #tp "\n"
+#define WHOLE "enable_sequence_parallel = false\n"
+#define BACKEND(name) "[parallelism]\nexpert_parallel_comm_backend = \"" #name "\"\n"
 #define ASYNC TP(2) "enable_async_tensor_parallel = true\n"
 #define BATCH(local, micro) "[training]\nseq_len = 2048\nlocal_batch_size = " #local "\n[parallelism]\n" \
                             "pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = " #micro "\n"
@@ -286,6 +291,23 @@ START_TEST(names_are_those_of_the_function)
   check_change(DEF "    c = Trainer.Config(compile=C(enable=True))\n    return c\n", TP(2), ASYNC,
                DEF "    c = Trainer.Config(compile=C(enable=True))\n"
                "    c.compile.enable_async_tensor_parallel = True\n    return c\n", "");
+  /* rows that are not divided: only where that is another than torchtitan's own */
+  check_change(CONFIG("parallelism=P(tensor_parallel_degree=2)"), TP(2), TP(2) WHOLE,
+               DEF "    config = Trainer.Config(parallelism=P(tensor_parallel_degree=2))\n"
+               "    config.parallelism.enable_sequence_parallel = False\n    return config\n", "");
+  check_change(CONFIG("parallelism=P(enable_sequence_parallel=False)"), TP(2) WHOLE, TP(2),
+               CONFIG("parallelism=P(enable_sequence_parallel=True)"), "");
+  /* how experts' ranks exchange tokens is an argument of the model, which no assignment changes */
+  check_change(CONFIG("model_spec=m(\"16B\", moe_comm_backend=\"deepep\")"), BACKEND(deepep), BACKEND(hybridep),
+               CONFIG("model_spec=m(\"16B\", moe_comm_backend=\"hybridep\")"), "");
+  check_change(CONFIG("model_spec=m(\"16B\", moe_comm_backend=\"deepep\")"), BACKEND(deepep), "[parallelism]\n",
+               CONFIG("model_spec=m(\"16B\", moe_comm_backend=\"standard\")"), "");
+  check_change(DEF "    spec = m(\n        \"16B\",  # small\n    )\n    return Trainer.Config(model_spec=spec)\n", "[parallelism]\n",
+               BACKEND(hybridep), DEF "    spec = m(\n        \"16B\", moe_comm_backend=\"hybridep\",  # small\n    )\n"
+               "    return Trainer.Config(model_spec=spec)\n", "");
+  const char *base = "def a():\n    return Trainer.Config(model_spec=m(\"16B\"))\n" DEF "    c = a()\n    return c\n";
+  check_change(base, "[parallelism]\n", BACKEND(hybridep), base,
+               "run: model_spec.moe_comm_backend = \"hybridep\": no place in the file: write it yourself");
   /* sequences or tokens */
   check_change(CONFIG("training=T(local_batch_size=8)"), BATCH(8, 1), BATCH(4, 1), CONFIG("training=T(local_batch_size=4)"), "");
   check_change(CONFIG("parallelism=P(pipeline_parallel_microbatch_size=1)"), BATCH(8, 1), BATCH(8, 2),
@@ -425,6 +447,37 @@ START_TEST(exchanges_are_read)
 }
 END_TEST
 
+/* Rows are divided where the file does not say otherwise, and where experts stand on ranks of their own. */
+START_TEST(rows_are_read)
+{
+  static const struct { const char *parallelism; gboolean divided, said; const char *framework; } rows[] = {
+    { "tensor_parallel_degree=4", TRUE, FALSE, "torchtitan" },
+    { "tensor_parallel_degree=4, enable_sequence_parallel=True", TRUE, FALSE, "torchtitan" },
+    { "tensor_parallel_degree=4, enable_sequence_parallel=False", FALSE, FALSE, "torchtitan-2026-05" },
+    { "tensor_parallel_degree=1, enable_sequence_parallel=False", FALSE, FALSE, "torchtitan" },
+    { "tensor_parallel_degree=4, expert_parallel_degree=8, enable_sequence_parallel=False", TRUE, TRUE, "torchtitan" },
+  };
+  static const char *const given[] = { "MODULE=qwen3", NULL };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autoptr(GError) error = NULL;
+    g_autofree char *text = g_strdup_printf(CONFIG("model_spec=model_registry(\"30B-A3B\"), parallelism=P(%s)"),
+                                            rows[i].parallelism);
+    g_autofree char *framework = g_strdup_printf("\"framework\": \"%s\"", rows[i].framework);
+    g_autoptr(Launch) l = launch_read(text, "x.py", &(LaunchOptions) { .gpus = 64, .given = given }, &error);
+    ck_assert_msg(l != NULL, "%s", error ? error->message : "");
+    ck_assert_msg(strstr(l->plan, framework) && !!strstr(l->plan, "\"sequence_parallel\": true") == rows[i].divided,
+                  "%s: %s", rows[i].parallelism, l->plan);
+    gboolean said = FALSE;
+    for (guint k = 0; k < l->assumed->len; k++)
+      said |= g_str_has_prefix(l->assumed->pdata[k], "enable_sequence_parallel: false: simulated as true");
+    ck_assert_int_eq(said, rows[i].said);
+    ck_assert_uint_eq(l->unknown->len, 0);
+    ck_assert(l->beyond->len == 0 || !strstr(l->beyond->pdata[0], "sequence_parallel"));
+  }
+}
+END_TEST
+
 /* A loss in chunks, and what goes with it, is of torchtitan since April 2026; another is taken at once. */
 START_TEST(losses_are_read)
 {
@@ -539,7 +592,7 @@ START_TEST(what_cannot_be_written_is_said)
 }
 END_TEST
 
-TEST_LOOPS("launch python", { changes_read_back, FILES * MODELS, FALSE }, { changes_stand_where_they_must },
+TEST_LOOPS("launch python", { rows_are_read }, { changes_read_back, FILES * MODELS, FALSE }, { changes_stand_where_they_must },
            { own_classes_are_configurations }, { exchanges_are_read, 4 }, { losses_are_read }, { returns_end_functions }, { lines_end_alike },
            { what_a_plan_has_no_more_is_dropped }, { names_are_those_of_the_function }, { sequences_are_read },
            { classes_are_imported_once }, { what_cannot_be_written_is_said })

@@ -229,6 +229,8 @@ static char *told(const Improve *m, const Plan *plan, GError **error)
 {
   const Exporter *tool = exporter_find(m->launch->tool);
 
+  if (m->launch->later)
+    tool = tool->later;
   return m->launch->whole ? export_plan(tool, m->model, m->cluster, plan, NULL, error)
                           : launch_line(tool, m->model, m->cluster, plan, NULL);
 }

@@ -39,6 +39,8 @@ typedef struct Exporter {
   const struct Exporter *adapting; /* another for plans with an adapter, of the same engine; NULL: itself or none */
   const char *const *unwritten; /* schedules that the tool runs, of which its file says nothing; NULL: none */
   const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */
+  const struct Exporter *later; /* the same for a later version, whose files have another form: its settings by this one's
+                                 * names, of which a file of a user's is changed and none is written; NULL: none */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */
   gboolean (*render)(Export *subject, GString *text, GError **error);

@@ -1,4 +1,4 @@
-/* torchtitan: the TOML of its last release that reads it. */
+/* torchtitan: the TOML of its last release that reads it; and the settings of Python's functions, by TOML's names. */
 #include "export/target.h"
 #include "model/torchtitan.h"
 
@@ -34,6 +34,8 @@ static void put_converter(const Formats *f, GString *text)
 {
   if (f->products == PRODUCTS_FP8)
     g_string_append_printf(text, "converters = [\"%s\"]\n", recipes[f->recipe].converter);
+  if (f->products == PRODUCTS_FP4) /* which TOML's versions lack */
+    g_string_append(text, "converters = [\"quantize.linear.nvfp4\"]\n");
 }
 
 /* Weights are gathered in 8 bits by switches, with no recipe named, whose scales are then those of whole tensors. */
@@ -91,11 +93,18 @@ static void put_training(Export *e, GString *text)
                          export_optimizer(e, optimizer_types));
 }
 
+static gboolean is_later(const Export *e)
+{
+  return e->exporter != &exporter_torchtitan;
+}
+
 /* What it simulates otherwise than the version that reads TOML runs. */
 static void lose_generation(Export *e)
 {
   const Framework *f = e->layout.passes.framework;
 
+  if (is_later(e))
+    return;
   if (f->loss_chunks > 1 && g_str_equal(f->engine, "torchtitan"))
     export_lose(e, "framework: %s: takes the loss in %d chunks, and reads Python alone since February 2026: written for v0.2.2, "
                 "which takes it at once", f->name, f->loss_chunks);
@@ -174,9 +183,20 @@ static void put_dispatcher(Export *e, GString *text)
 
   if (p->ep > 1 && p->dispatch == DISPATCH_FLEX)
     g_string_append(text, "expert_parallel_comm_backend = \"deepep\"\n");
+  else if (p->ep > 1 && p->dispatch == DISPATCH_HYBRID && is_later(e))
+    g_string_append(text, "expert_parallel_comm_backend = \"hybridep\"\n");
   else if (p->ep > 1 && p->dispatch != DISPATCH_ALL_TO_ALL)
     export_lose(e, "moe_token_dispatcher_type: %s: torchtitan v0.2.2 has alltoall and flex, written as alltoall",
                 expert_dispatch_names[p->dispatch]);
+}
+
+/* Rows that tensor-parallel ranks do not divide, which TOML's versions always do. */
+static void put_rows(const Export *e, GString *text)
+{
+  const PassLayout *p = &e->layout.passes;
+
+  if (p->tp > 1 && !p->sequence_parallel)
+    g_string_append(text, "enable_sequence_parallel = false\n");
 }
 
 static void put_parallelism(Export *e, GString *text)
@@ -187,6 +207,7 @@ static void put_parallelism(Export *e, GString *text)
   g_string_append(text, "[parallelism]\n");
   put_data(e, text);
   g_string_append_printf(text, "tensor_parallel_degree = %d\n", p->tp);
+  put_rows(e, text);
   if (p->comm_chunks)
     g_string_append(text, "enable_async_tensor_parallel = true\n");
   put_pipeline(e, text);
@@ -232,10 +253,21 @@ static void launch(Export *e, const char *file, GString *line)
   export_torchrun(e, line, "-m torchtitan.train --job.config_file", file);
 }
 
+static const Exporter python = {
+  .name = "torchtitan",
+  .target = "torchtitan of 2026",
+  .extension = "py",
+  .comments = TRUE,
+  .framework = "torchtitan-2026-08",
+  .render = render,
+  .launch = launch,
+};
+
 const Exporter exporter_torchtitan = {
   .name = "torchtitan",
   .target = "torchtitan v0.2.2",
   .extension = "toml",
+  .later = &python,
   .comments = TRUE,
   .framework = "torchtitan",
   .render = render,

@@ -76,6 +76,7 @@ Launch *config_read(const ConfigTool *tool, const char *text, const char *name, 
   out->title = tool->title;
   out->named = tool->chosen != NULL;
   out->editable = out->whole = TRUE;
+  out->later = tool->later;
   if (tool->chosen)
     r.from = chosen = tool->chosen(&r);
   if (!r.from || !tool->read(&r) || r.to.failed) {

@@ -36,6 +36,7 @@ typedef struct {
   gboolean (*implied)(const Settings *before, const Settings *after, const char *path); /* whether the tool's default of
                                                it may be another behind the change; NULL = of none */
   const char *line;                         /* a line of each such file begins with it; NULL = any may be one */
+  gboolean later;                           /* as of Launch */
 } ConfigTool;
 
 extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed;

@@ -62,6 +62,7 @@ static gboolean recognises(const Settings *s)
 typedef struct {
   int tp, pp, cp, ep, replicate, shard, micro, local, layers;
   gboolean experts; /* the model has some */
+  gboolean rows; /* tensor-parallel ranks divide them between products */
 } Degrees;
 
 /* Its file; what is known of it in the degrees. */
@@ -134,6 +135,19 @@ static int read_micro(ConfigReading *r, const Degrees *d)
   return MAX(1, d->local / count);
 }
 
+/* Experts on ranks of their own get parts of rows in any case: what is gathered behind them is not simulated. */
+static gboolean divides_rows(ConfigReading *r, const Degrees *d)
+{
+  gboolean told = settings_true(r->from, ROWS, TRUE);
+
+  if (d->tp == 1)
+    return FALSE;
+  if (!told && d->ep > 1)
+    launch_assume(&r->to, "enable_sequence_parallel: false: simulated as true: how rows reach experts of other ranks without "
+                  "it is not simulated");
+  return told || d->ep > 1;
+}
+
 /* Data-parallel ranks beside all others: -1 = those that are left. */
 static gboolean read_degrees(ConfigReading *r, Degrees *d)
 {
@@ -143,6 +157,7 @@ static gboolean read_degrees(ConfigReading *r, Degrees *d)
   d->ep = config_int(r, PARALLEL "expert_parallel_degree", 1);
   d->replicate = config_int(r, PARALLEL "data_parallel_replicate_degree", 1);
   d->shard = config_int(r, PARALLEL "data_parallel_shard_degree", -1);
+  d->rows = divides_rows(r, d);
   d->local = config_int(r, "training.local_batch_size", 8);
   d->micro = d->pp > 1 ? read_micro(r, d) : d->local;
   gint64 each = (gint64)d->tp * d->pp * d->cp * d->replicate * MAX(1, d->shard);
@@ -185,7 +200,7 @@ static void put_batch(ConfigReading *r, const Degrees *d, JsonWriter *w)
   json_put_int(w, "seq_length", seq);
   json_put_int(w, "data_parallel_size", data);
   json_put_int(w, "tensor_model_parallel_size", d->tp);
-  json_put_bool(w, "sequence_parallel", d->tp > 1);
+  json_put_bool(w, "sequence_parallel", d->rows);
   json_put_int(w, "context_parallel_size", d->cp);
   json_put_int(w, "expert_model_parallel_size", d->ep);
   if (d->ep > 1)
@@ -441,13 +456,14 @@ static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
 }
 
 /* The first generation that has what the file says. */
-static const char *generation(const ConfigReading *r, gsize dispatcher)
+static const char *generation(const ConfigReading *r, const Degrees *d, gsize dispatcher)
 {
   if (is_early(r->from))
     return settings_true(r->from, "compile.enable", FALSE) ? "torchtitan-2024-compile" : "torchtitan-2024-eager";
   if (is_nvfp4(r->from))
     return "torchtitan-2026-08";
-  return g_str_has_prefix(settings_text(r->from, "loss"), "Chunked") ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
+  gboolean later = g_str_has_prefix(settings_text(r->from, "loss"), "Chunked") || (d->tp > 1 && !d->rows);
+  return later ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
 }
 
 /* What says what torchtitan has anyway is read, and named nowhere. */
@@ -483,7 +499,7 @@ gboolean torchtitan_read(ConfigReading *r)
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
   put_kernels(r, &d, &w);
-  json_put_string(&w, "framework", r->framework ? r->framework : generation(r, dispatcher));
+  json_put_string(&w, "framework", r->framework ? r->framework : generation(r, &d, dispatcher));
   json_close(&w, '}');
   if (*optimizer && g_ascii_strncasecmp(optimizer, "adam", strlen("adam")) != 0)
     launch_assume(&r->to, "optimizer: %s: simulated as AdamW", optimizer);

@@ -5,6 +5,7 @@
 #include "import/config_launch.h"
 
 #define PARALLEL "parallelism."
+#define ROWS PARALLEL "enable_sequence_parallel" /* of Python alone, since 29 March 2026 (torchtitan @aa68af18e) */
 
 /* Of settings by the names that TOML has. */
 gboolean torchtitan_read(ConfigReading *reading);

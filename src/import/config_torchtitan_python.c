@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define BACKEND PARALLEL "expert_parallel_comm_backend" /* in TOML; here of the model */
+#define OWN_BACKEND "model_spec.moe_comm_backend"
 #define TOKENS "training.num_tokens_per_train_step"
 
 /* Whether it is a function that returns Trainer.Config, or a class of one's own for it. */
@@ -183,7 +184,7 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
 {
   const Setting *ac = settings_last(own, "activation_checkpoint");
   const Setting *spec = settings_last(own, "model_spec.converters"), *optimizer = settings_last(own, "optimizer");
-  const Setting *exchange = settings_last(own, "model_spec.moe_comm_backend");
+  const Setting *exchange = settings_last(own, OWN_BACKEND);
   const Setting *loss = settings_last(own, "loss");
   const char *flavor = settings_text(own, "model_spec.0");
 
@@ -261,11 +262,11 @@ static const char *own_text(const Changing *c, const char *path)
 }
 
 /* One setting, `value` as it is read, unless that is what the function says already; FALSE where it finds no place. */
-static gboolean set(Changing *c, const char *path, const char *raw, const char *value, gboolean late)
+static gboolean set(Changing *c, const char *path, const char *raw, const char *value, SettingsPythonPlace place)
 {
   if (g_str_equal(own_text(c, path), value))
     return TRUE;
-  char *next = settings_python_set(c->text, c->function, path, raw, value, late);
+  char *next = settings_python_set(c->text, c->function, path, raw, value, place);
   if (!next) {
     g_autofree char *change = g_strdup_printf("%s: %s = %s", c->function, path, raw);
     config_note(c->notes, change);
@@ -281,7 +282,7 @@ static void set_truth(Changing *c, const char *path, gboolean value)
   const char *raw = value ? "True" : "False";
 
   if (value || *own_text(c, path))
-    set(c, path, raw, raw, FALSE);
+    set(c, path, raw, raw, PYTHON_IN_PLACE);
 }
 
 /* "2 * 8192" */
@@ -290,7 +291,7 @@ static void set_tokens(Changing *c, const char *path, int sequences, int length)
   g_autofree char *raw = g_strdup_printf("%d * %d", sequences, length);
   g_autofree char *value = g_strdup_printf("%" G_GINT64_FORMAT, (gint64)sequences * length);
 
-  set(c, path, raw, value, FALSE);
+  set(c, path, raw, value, PYTHON_IN_PLACE);
 }
 
 static int number(const Settings *s, const char *path, int usual)
@@ -327,7 +328,7 @@ static void change_sequences(Changing *c, gboolean whole)
   for (gsize i = 0; i < G_N_ELEMENTS(counted); i++) {
     const char *value = settings_text(c->after, counted[i]);
     if (*value && (differs(c, counted[i]) || (whole && g_str_has_suffix(counted[i], "global_batch_size"))))
-      set(c, counted[i], value, value, FALSE);
+      set(c, counted[i], value, value, PYTHON_IN_PLACE);
   }
 }
 
@@ -336,11 +337,11 @@ static void change_tokens(Changing *c, const Batch *was, const Batch *is, gboole
   g_autofree char *seq = g_strdup_printf("%d", is->seq), *parts = g_strdup_printf("%d", is->parts);
 
   if (is->seq != was->seq)
-    set(c, "training.max_context_length", seq, seq, FALSE);
+    set(c, "training.max_context_length", seq, seq, PYTHON_IN_PLACE);
   if (is->micro != was->micro || is->seq != was->seq)
     set_tokens(c, "training.num_tokens_per_microbatch_per_dp_rank", is->micro, is->seq);
   if (is->parts != was->parts)
-    set(c, PARALLEL "num_pp_microbatches", parts, parts, FALSE);
+    set(c, PARALLEL "num_pp_microbatches", parts, parts, PYTHON_IN_PLACE);
   if (whole)
     set_tokens(c, TOKENS, is->whole, is->seq);
 }
@@ -399,7 +400,7 @@ static void change_recomputation(Changing *c)
     gboolean class = !g_str_equal(mode, "none");
     g_autofree char *value = g_strdup_printf("%s%s", modes[i][0], class ? ".Config" : "");
     g_autofree char *raw = g_strdup_printf("%s%s", value, class ? "()" : "");
-    if (set(c, "activation_checkpoint", raw, value, FALSE) && class)
+    if (set(c, "activation_checkpoint", raw, value, PYTHON_IN_PLACE) && class)
       import_name(c, modes[i][0]);
   }
 }
@@ -444,7 +445,7 @@ static void drop_parallelism(Changing *c)
   for (gsize i = 0; i < G_N_ELEMENTS(usual); i++) {
     const char *path = usual[i].path;
     if (*own_text(c, path) && !*settings_text(c->after, path) && (stages || differs(c, path)))
-      set(c, path, usual[i].raw, usual[i].value, FALSE);
+      set(c, path, usual[i].raw, usual[i].value, PYTHON_IN_PLACE);
   }
 }
 
@@ -464,10 +465,10 @@ static void change_parallelism(Changing *c)
     g_autofree char *raw = g_strdup_printf(quoted ? "\"%s\"" : "%s", value);
     if (!g_str_has_prefix(path, PARALLEL) || shard || (!differs(c, path) && !implied) ||
         g_str_equal(path, PARALLEL "pipeline_parallel_microbatch_size") ||
-        g_str_equal(path, PARALLEL "enable_async_tensor_parallel") || g_str_equal(path, BACKEND) ||
+        g_str_equal(path, PARALLEL "enable_async_tensor_parallel") || g_str_equal(path, BACKEND) || g_str_equal(path, ROWS) ||
         (g_str_equal(path, PARALLEL "expert_tensor_parallel_degree") && !*own && g_str_equal(one->value, "1")))
       continue;
-    set(c, path, raw, value, late && number(c->before, path, 1) <= 1);
+    set(c, path, raw, value, late && number(c->before, path, 1) <= 1 ? PYTHON_LATE : PYTHON_IN_PLACE);
   }
 }
 
@@ -493,7 +494,7 @@ static void change_formats(Changing *c)
   g_autofree char *raw = g_strdup_printf("\"%s\"", format);
 
   if (differs(c, path))
-    set(c, path, raw, format, FALSE);
+    set(c, path, raw, format, PYTHON_IN_PLACE);
   if (differs(c, "model.converters")) {
     const char *asked = settings_text(c->after, "model.converters"), *converter = "none";
     for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
@@ -504,15 +505,22 @@ static void change_formats(Changing *c)
   }
 }
 
+/* Of all keys of its section the one truth that newer files alone have. */
+static void change_rows(Changing *c)
+{
+  const char *raw = settings_true(c->after, ROWS, TRUE) ? "True" : "False";
+
+  if (differs(c, ROWS))
+    set(c, ROWS, raw, raw, PYTHON_IN_PLACE);
+}
+
 static void change_exchange(Changing *c)
 {
-  const char *backend = settings_text(c->after, BACKEND);
+  const char *backend = settings_text(c->after, BACKEND), *named = *backend ? backend : "standard";
+  g_autofree char *raw = g_strdup_printf("\"%s\"", named);
 
-  if (!differs(c, BACKEND))
-    return;
-  g_autofree char *what = *backend ? g_strdup_printf("%s: model_spec: moe_comm_backend \"%s\"", c->function, backend)
-                                   : g_strdup_printf("%s: model_spec: moe_comm_backend of the plan's dispatcher", c->function);
-  config_note(c->notes, what);
+  if (differs(c, BACKEND) && (*backend || *own_text(c, OWN_BACKEND)))
+    set(c, OWN_BACKEND, raw, named, PYTHON_IN_CALL);
 }
 
 static void change_overlap(Changing *c)
@@ -540,6 +548,7 @@ static void change(ConfigReading *r, char **text, const char *before, const char
   leave_graphs(&c);
   drop_parallelism(&c);
   change_parallelism(&c);
+  change_rows(&c);
   change_batch(&c);
   if (differs(&c, "activation_checkpoint.mode"))
     change_recomputation(&c);
@@ -562,4 +571,5 @@ const ConfigTool config_torchtitan_python = {
   .groups = torchtitan_groups,
   .change = change,
   .line = "def ",
+  .later = TRUE,
 };

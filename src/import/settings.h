@@ -37,14 +37,20 @@ Settings *settings_python_body(const char *text, const char *function, SettingsB
 /* Behind the whole of a value: of a call a setting has the name alone. */
 int settings_python_behind(const char *text, const Setting *one);
 
+/* Where a changed setting of a Python function may stand. */
+typedef enum {
+  PYTHON_IN_PLACE, /* where it stands in that function, else as what is assigned before it returns */
+  PYTHON_LATE,     /* as what is assigned before it returns */
+  PYTHON_IN_CALL,  /* where it stands in that function, else as an argument behind the first one of its call */
+} SettingsPythonPlace;
+
 /*
- * The text with one setting of a function as it shall be, newly allocated: where it stands in that function, unless it
- * shall be `late`, else as what is assigned before it returns. `path` is without the function's name; `raw` is as Python
- * writes it, `value` what is read of that. NULL where no way changes this of it alone; what other functions take from it
- * may change with it.
+ * The text with one setting of a function as it shall be, newly allocated. `path` is without the function's name; `raw`
+ * is as Python writes it, `value` what is read of that. NULL where no way changes this of it alone; what other functions
+ * take from it may change with it.
  */
 char *settings_python_set(const char *text, const char *function, const char *path, const char *raw, const char *value,
-                          gboolean late);
+                          SettingsPythonPlace place);
 
 Settings *settings_new(void);
 

@@ -145,14 +145,30 @@ static char *assigned(const Change *c)
   return tried(c, b->returned, behind, lines);
 }
 
+/* Behind the first argument of the call that it belongs to, which no key stands before. */
+static char *passed(const Change *c)
+{
+  g_autoptr(GHashTable) table = table_of(c->before);
+  const char *key = strrchr(c->path, '.');
+  gsize call = strlen(c->whole) - (key ? strlen(key) : 0);
+  g_autofree char *path = g_strdup_printf("%.*s.0", (int)call, c->whole);
+  const Setting *first = key ? g_hash_table_lookup(table, path) : NULL;
+  int behind = first ? settings_python_behind(c->text, first) : 0;
+
+  if (!first || first->first < c->body.first || behind >= c->body.end)
+    return NULL;
+  g_autofree char *argument = g_strdup_printf(", %s=%s", key + 1, c->raw);
+  return tried(c, behind, behind, argument);
+}
+
 char *settings_python_set(const char *text, const char *function, const char *path, const char *raw, const char *value,
-                          gboolean late)
+                          SettingsPythonPlace place)
 {
   g_autofree char *whole = g_strdup_printf("%s.%s", function, path);
   Change c = { text, function, path, raw, value, whole, NULL, { 0, 0, -1 } };
   g_autoptr(Settings) before = settings_python_body(text, function, &c.body);
 
   c.before = before;
-  char *out = late ? NULL : replaced(&c);
-  return out ? out : assigned(&c);
+  char *out = place == PYTHON_LATE ? NULL : replaced(&c);
+  return out ? out : place == PYTHON_IN_CALL ? passed(&c) : assigned(&c);
 }
