@@ -1,29 +1,10 @@
 /* Megatron-Bridge: overrides merged into the recipe of the model. */
 #include "export/target.h"
+#include "plan/bridge.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
 static const char *const precision_names[DTYPE_COUNT] = {[DTYPE_FP16] = "fp16_mixed", [DTYPE_BF16] = "bf16_mixed"};
-
-/* Its recipes of narrow products (training/mixed_precision.py), whether ranks gather weights in that format, and the
- * blocks that they leave in 16 bits. */
-typedef struct {
-  Fp8Recipe scales;
-  const char *name;
-  gboolean gathers;
-  WideBlocks wide;
-} NarrowRecipe;
-
-static const NarrowRecipe narrow_recipes[] = {
-  { FP8_DELAYED, "bf16_with_fp8_delayed_scaling_mixed", TRUE, { 0, 0 } },
-  { FP8_CURRENT, "bf16_with_fp8_current_scaling_mixed", TRUE, { 1, 1 } },
-  { FP8_CURRENT, "nemotron_h_bf16_with_fp8_current_scaling_mixed", TRUE, { 2, 2 } },
-  { FP8_BLOCKWISE, "bf16_with_fp8_subchannel_scaling_mixed", FALSE, { 0, 0 } },
-  { FP8_BLOCKWISE, "nanov2_bf16_with_fp8_current_scaling_mixed", TRUE, { 2, 2 } },
-  { FP8_MXFP8, "bf16_with_mxfp8_mixed", TRUE, { 0, 0 } },
-  { FP8_NVFP4, "bf16_with_nvfp4_mixed", TRUE, { 0, 0 } },
-  { FP8_NVFP4, "nemotron_3_super_bf16_with_nvfp4_mixed", TRUE, { 0, 14 } },
-};
 
 static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_grads_params"};
 
@@ -291,12 +272,12 @@ static void lose_untold(Export *e)
 }
 
 /* The one with as many blocks in 16 bits, else the first of its scales. */
-static const NarrowRecipe *recipe_of(Fp8Recipe scales, const WideBlocks *wide)
+static const BridgeRecipe *recipe_of(Fp8Recipe scales, const WideBlocks *wide)
 {
-  const NarrowRecipe *first = NULL;
+  const BridgeRecipe *first = NULL;
 
-  for (gsize i = G_N_ELEMENTS(narrow_recipes); i-- > 0;) {
-    const NarrowRecipe *r = &narrow_recipes[i];
+  for (gsize i = bridge_recipes_count; i-- > 0;) {
+    const BridgeRecipe *r = &bridge_recipes[i];
     if (r->scales != (scales == FP8_TENSORWISE ? FP8_CURRENT : scales))
       continue;
     if (r->wide.start == wide->start && r->wide.end == wide->end)
@@ -312,7 +293,7 @@ static void put_precision(Export *e, GString *text)
   const WideBlocks *wide = &e->layout.passes.wide;
   const StateLayout *s = &e->layout.states[0];
   gboolean gathers = s->gathers_narrow;
-  const NarrowRecipe *recipe = f->recipe ? recipe_of(f->recipe, wide) : NULL;
+  const BridgeRecipe *recipe = f->recipe ? recipe_of(f->recipe, wide) : NULL;
 
   if (recipe && gathers != recipe->gathers)
     export_note(e, "fp8_param_gather: %s: the recipe has it %s", export_truth(gathers), gathers ? "off" : "on");
