@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const ConfigTool *const tools[] = { &config_nanotron, &config_torchtitan, &config_deepspeed,
-                                          &config_torchtitan_python };
+                                          &config_torchtitan_python, &config_bridge };
 
 static gboolean has_line(const char *text, const char *begin)
 {
@@ -33,6 +33,51 @@ int config_int(ConfigReading *r, const char *path, int usual)
 
   r->to.failed = !settings_int(r->from, r->to.file, path, &value, r->to.failed ? NULL : r->to.error) || r->to.failed;
   return value;
+}
+
+const char *config_function(ConfigReading *r, gboolean (*is)(const Settings *settings, const Setting *one))
+{
+  const char *asked = launch_variable(r->given, "CONFIG"), *found = NULL;
+  g_autoptr(GString) names = g_string_new(NULL);
+  int n = 0;
+
+  for (guint i = 0; i < r->from->list->len; i++) {
+    const Setting *one = r->from->list->pdata[i];
+    if (!is(r->from, one))
+      continue;
+    if (asked && g_str_equal(one->path, asked))
+      return one->path;
+    g_string_append_printf(names, "%s%s", n++ ? ", " : "", one->path);
+    found = one->path;
+  }
+  if (!asked && n == 1)
+    return found;
+  const Setting *other = asked ? settings_last(r->from, asked) : NULL;
+  if (other && n > 0) {
+    launch_fail(&r->to, "%s: starts from %s(), which is not read: expected one of %s: " ARGUMENTS_SAY " CONFIG=NAME", asked,
+                other->value, names->str);
+    return NULL;
+  }
+  launch_fail(&r->to, "%s: expected one of %s: " ARGUMENTS_SAY " CONFIG=NAME", asked ? asked : "which configuration",
+              names->str);
+  return NULL;
+}
+
+Settings *config_function_settings(ConfigReading *r, const char *function)
+{
+  g_autofree char *returns = g_strconcat(function, SETTINGS_RETURNS, NULL);
+  Settings *own = settings_new();
+  gsize length = strlen(function);
+
+  for (guint i = 0; i < r->from->list->len; i++) {
+    const Setting *one = r->from->list->pdata[i];
+    const char *value = g_str_equal(one->value, "True") ? "true" : g_str_equal(one->value, "False") ? "false" : one->value;
+    if (strncmp(one->path, function, length) == 0 && one->path[length] == '.')
+      settings_add_as(own, one->path + length + 1, g_strdup(value), one);
+  }
+  if (settings_find(r->from, returns))
+    launch_assume(&r->to, "%s: returns under a condition, too: the last one, under none, is read alone", function);
+  return own;
 }
 
 gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each)

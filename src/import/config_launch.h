@@ -21,6 +21,12 @@ int config_int(ConfigReading *r, const char *path, int usual);
 /* Sets the GPUs: those asked for, else `told`, else as few as divide by `each`; FALSE where they do not. */
 gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each);
 
+/* Of files of Python: the function that CONFIG of what is given names, or the only one that is such; NULL and the error. */
+const char *config_function(ConfigReading *r, gboolean (*is)(const Settings *settings, const Setting *one));
+
+/* Its settings, by paths behind its name, with truths as TOML writes them, newly allocated; says what of it is not read. */
+Settings *config_function_settings(ConfigReading *r, const char *function);
+
 /* Tools: what their files are told by, what they say, and what of it is not read. */
 typedef struct {
   const char *tool, *title;
@@ -39,7 +45,8 @@ typedef struct {
   gboolean later;                           /* as of Launch */
 } ConfigTool;
 
-extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed;
+extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed,
+    config_bridge;
 
 /* NULL if the text is of none of them. */
 const ConfigTool *config_tool_of(const char *text);

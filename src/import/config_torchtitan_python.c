@@ -9,8 +9,9 @@
 #define TOKENS "training.num_tokens_per_train_step"
 
 /* Whether it is a function that returns Trainer.Config, or a class of one's own for it. */
-static gboolean is_configuration(const Setting *one)
+static gboolean is_configuration(const Settings *s, const Setting *one)
 {
+  (void)s;
   return !strchr(one->path, '.') &&
          (g_str_has_suffix(one->value, "Trainer.Config") || g_str_has_suffix(one->value, "TrainerConfig"));
 }
@@ -18,32 +19,9 @@ static gboolean is_configuration(const Setting *one)
 static gboolean recognises_python(const Settings *s)
 {
   for (guint i = 0; i < s->list->len; i++)
-    if (is_configuration(s->list->pdata[i]))
+    if (is_configuration(s, s->list->pdata[i]))
       return TRUE;
   return FALSE;
-}
-
-/* The function that CONFIG names, or the only one. */
-static const char *find_function(ConfigReading *r)
-{
-  const char *asked = launch_variable(r->given, "CONFIG"), *found = NULL;
-  g_autoptr(GString) names = g_string_new(NULL);
-  int n = 0;
-
-  for (guint i = 0; i < r->from->list->len; i++) {
-    const Setting *one = r->from->list->pdata[i];
-    if (!is_configuration(one))
-      continue;
-    if (asked && g_str_equal(one->path, asked))
-      return one->path;
-    g_string_append_printf(names, "%s%s", n++ ? ", " : "", one->path);
-    found = one->path;
-  }
-  if (!asked && n == 1)
-    return found;
-  launch_fail(&r->to, "%s: expected one of %s: " ARGUMENTS_SAY " CONFIG=NAME", asked ? asked : "which configuration",
-              names->str);
-  return NULL;
 }
 
 /* torchtitan's own name of the model, which the path of its file has: that of a model of its flavor. */
@@ -217,23 +195,12 @@ static void add_called(const Settings *own, const char *function, ConfigReading 
 /* The settings of one function, by the names that TOML has for them. */
 static Settings *choose_function(ConfigReading *r)
 {
-  const char *function = find_function(r);
-  g_autoptr(Settings) own = settings_new();
-  gsize length = function ? strlen(function) : 0;
+  const char *function = config_function(r, is_configuration);
+  g_autoptr(Settings) own = function ? config_function_settings(r, function) : NULL;
 
-  for (guint i = 0; function && i < r->from->list->len; i++) {
-    const Setting *one = r->from->list->pdata[i];
-    if (strncmp(one->path, function, length) == 0 && one->path[length] == '.')
-      add_setting(own, one->path + length + 1, g_strdup(g_str_equal(one->value, "True")    ? "true"
-                                                        : g_str_equal(one->value, "False") ? "false"
-                                                                                           : one->value));
-  }
   if (!function)
     return NULL;
   Settings *out = settings_new();
-  g_autofree char *returns = g_strconcat(function, SETTINGS_RETURNS, NULL);
-  if (settings_find(r->from, returns))
-    launch_assume(&r->to, "%s: returns under a condition, too: the last one, under none, is read alone", function);
   if (!counts_sequences(r, function))
     add_sequences(r, own, out);
   add_called(own, function, r, out);
@@ -541,7 +508,7 @@ static void change_overlap(Changing *c)
 static void change(ConfigReading *r, char **text, const char *before, const char *after, GPtrArray *notes)
 {
   g_autoptr(Settings) was = settings_toml(before), is = settings_toml(after);
-  Changing c = { r, find_function(r), *text, was, is, notes };
+  Changing c = { r, config_function(r, is_configuration), *text, was, is, notes };
 
   if (!c.function)
     return;

@@ -326,7 +326,7 @@ void launch_name_groups(const SettingGroup *groups, const GPtrArray *names, char
 }
 
 /* What is left when model and plan have looked up their arguments. */
-static void name_others(const Arguments *a, Launch *out)
+void megatron_name_others(const Arguments *a, char *(*spelled)(const char *name), Launch *out)
 {
   g_autoptr(GPtrArray) unread = g_ptr_array_new();
 
@@ -334,7 +334,7 @@ static void name_others(const Arguments *a, Launch *out)
     if (!((Argument *)a->arguments->pdata[i])->read)
       g_ptr_array_add(unread, ((Argument *)a->arguments->pdata[i])->name);
   if (!a->listed)
-    launch_name_groups(megatron_flag_groups, unread, argument_flag, out);
+    launch_name_groups(megatron_flag_groups, unread, spelled, out);
   else if (unread->len > 0)
     g_ptr_array_add(out->ignored, g_strdup_printf("%u other arguments of the list", unread->len));
 }
@@ -378,8 +378,11 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
 
   if (!a) {
     gboolean torchtitan = strstr(text, "from torchtitan") != NULL;
+    gboolean bridge = !torchtitan && strstr(text, "from megatron.bridge") != NULL;
     input_error(error, torchtitan
                 ? "%s: no configuration: expected functions that return Trainer.Config(...) themselves"
+                : bridge
+                ? "%s: no recipe: expected functions that return what they set attributes of, from _pretrain_common() on"
                 : "%s: no command with the arguments of a model: expected a script, a command line or a log of "
                 "Megatron-LM", name);
     return NULL;
@@ -398,7 +401,7 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
     return NULL;
   }
   read_measured(text, out);
-  name_others(a, out);
+  megatron_name_others(a, argument_flag, out);
   name_unread(script, a, options->given, out);
   return g_steal_pointer(&out);
 }

@@ -17,13 +17,13 @@ const char *megatron_graph_kind(Reading *r)
   return g_str_equal(kind, "none") ? "" : kind;
 }
 
-/* What layers of the model have that was read. */
+/* What layers of the model have that was read; all where none was, as one that is told beside the file says what it has. */
 static guint modules_of(Reading *r)
 {
   const char *text = r->to.out->model;
-  g_autoptr(Model) model = model_parse(text, strlen(text), r->to.file, NULL);
+  g_autoptr(Model) model = text ? model_parse(text, strlen(text), r->to.file, NULL) : NULL;
 
-  return model ? recorded_modules_of(model) : 0;
+  return model ? recorded_modules_of(model) : text ? 0 : G_MAXUINT;
 }
 
 /* Of whole layers, where no module is named. Those of experts have such graphs where these are padded alone. */

@@ -29,6 +29,13 @@ gboolean reading_deepspeed(Reading *r);
 /* Whether program and arguments train a language model alone; FALSE and the error. */
 gboolean megatron_program(Reading *r);
 
+/* The path of our file of a model as Hugging Face's hub names it, "deepseek-ai/DeepSeek-V3-Base"; newly allocated, NULL =
+ * none. */
+char *megatron_hub_model(const char *hub);
+
+/* Names what neither model nor plan are read from. */
+void megatron_name_others(const Arguments *arguments, char *(*spelled)(const char *name), Launch *out);
+
 /* Model files; newly allocated, NULL and the error. */
 char *megatron_model(Reading *r);
 

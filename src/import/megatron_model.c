@@ -69,18 +69,27 @@ static const struct {
 #define MULTIPLE_USUAL 128 /* Megatron-LM's default of --make-vocab-size-divisible-by; our frameworks' vocab_multiple */
 #define VOCAB_USUAL 50257 /* of Megatron-LM's GPT examples, and of a script that names no tokenizer */
 
-/* Of the model of ours whose tokenizer this is, as "deepseek-ai/DeepSeek-V3-Base" names it; 0 = none. */
+char *megatron_hub_model(const char *hub)
+{
+  g_autofree char *base = g_path_get_basename(hub), *lower = g_ascii_strdown(base, -1);
+  g_autoptr(GRegex) variants = g_regex_new("^(meta|nvidia)-|(-(base|instruct|chat|it|hf|bf16|fp8|v0\\.\\d))+$", 0, 0, NULL);
+  g_autofree char *plain = g_regex_replace_literal(variants, lower, -1, 0, "", 0, NULL);
+  const char *size = g_str_has_prefix(plain, "llama-3-") ? plain + strlen("llama-3-") : NULL; /* of the same blocks */
+  g_autofree char *name = size ? g_strconcat("llama-3.1-", size, NULL) : g_strdup(plain);
+  g_autofree char *below = g_strdup_printf("models/%s.json", name), *path = files_data_path(below);
+
+  return path && g_file_test(path, G_FILE_TEST_IS_REGULAR) ? g_steal_pointer(&path) : NULL;
+}
+
+/* Of the model of ours whose tokenizer this is; 0 = none. */
 static int vocab_of_named(Reading *r, const char *tokenizer)
 {
-  g_autofree char *base = g_path_get_basename(tokenizer), *lower = g_ascii_strdown(base, -1);
-  g_autoptr(GRegex) variants = g_regex_new("(-(base|instruct|chat|it|hf|bf16|fp8|v0\\.\\d))+$", 0, 0, NULL);
-  g_autofree char *name = g_regex_replace_literal(variants, lower, -1, 0, "", 0, NULL);
-  g_autofree char *below = g_strdup_printf("models/%s.json", name), *path = files_data_path(below);
-  g_autoptr(Model) model = path && g_file_test(path, G_FILE_TEST_IS_REGULAR) ? model_load(path, NULL) : NULL;
+  g_autofree char *path = megatron_hub_model(tokenizer);
+  g_autoptr(Model) model = path ? model_load(path, NULL) : NULL;
 
   if (!model)
     return 0;
-  launch_assume(&r->to, "vocabulary: %d tokens: those of %s, which --tokenizer-model names", model->vocab, name);
+  launch_assume(&r->to, "vocabulary: %d tokens: those of %s, which --tokenizer-model names", model->vocab, model->name);
   return model->vocab;
 }
 

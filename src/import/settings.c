@@ -27,15 +27,21 @@ void settings_free(Settings *s)
   g_free(s);
 }
 
-void settings_add(Settings *s, const char *path, char *value, int first, int end)
+void settings_add_as(Settings *s, const char *path, char *value, const Setting *other)
 {
   Setting *one = g_new0(Setting, 1);
 
   one->path = g_strdup(path);
   one->value = value;
-  one->first = first;
-  one->end = end;
+  one->first = other->first;
+  one->end = other->end;
+  one->bare = other->bare;
   g_ptr_array_add(s->list, one);
+}
+
+void settings_add(Settings *s, const char *path, char *value, int first, int end)
+{
+  settings_add_as(s, path, value, &(Setting) { .first = first, .end = end });
 }
 
 static void add(Settings *s, const char *path, const char *text, int first, int end)

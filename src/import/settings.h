@@ -14,6 +14,7 @@ typedef struct {
   char *value;      /* without quotes; of a list as it stands */
   int first, end;   /* place of the value as it stands */
   gboolean read;    /* somebody looked it up */
+  gboolean bare;    /* of Python: no text in quotes, but a number, a name or what is computed */
 } Setting;
 
 typedef struct {
@@ -25,6 +26,9 @@ Settings *settings_python(const char *text);
 
 /* Behind the name of a function, the path of what is true where it returns under a condition, too, which nobody reads. */
 #define SETTINGS_RETURNS ":returns"
+
+/* The same of what a function calls in statements of their own, a setting each: what such calls change is not read. */
+#define SETTINGS_CALLS ":calls"
 
 /* Where the body of a function stands, and its `return` (-1 = none). */
 typedef struct {
@@ -56,6 +60,9 @@ Settings *settings_new(void);
 
 /* Adds one that stands there, and takes its value. */
 void settings_add(Settings *settings, const char *path, char *value, int first, int end);
+
+/* The same of one that stands where another does, and is as bare. */
+void settings_add_as(Settings *settings, const char *path, char *value, const Setting *other);
 
 /*
  * Gives a setting the path of another release of its tool, unless a setting has that path already. Whether there was

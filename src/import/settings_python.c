@@ -20,6 +20,7 @@ typedef struct {
   const char *text;
   GPtrArray *functions; /* Function *, in their order in the file */
   GHashTable *by_name;  /* the last of each name */
+  GHashTable *constants; /* names that lines outside functions give a string or a number: its text */
   Function *at;         /* that is read */
   guint depth, count;   /* functions open, settings made */
 } Reader;
@@ -116,7 +117,7 @@ int settings_python_behind(const char *text, const Setting *one)
 }
 
 /* A value of its own; "2 * 8192" as the number that it is. */
-static void put(Reader *r, const char *path, const char *value, int first, int end)
+static void put(Reader *r, const char *path, const char *value, const Setting *place)
 {
   if (r->count++ >= SETTINGS_MAX)
     return;
@@ -131,7 +132,7 @@ static void put(Reader *r, const char *path, const char *value, int first, int e
     product = factor > 0 && factor < G_MAXINT ? product * factor : 0;
   }
   gboolean made = product > 0 && strchr(value, '*') && !*rest;
-  settings_add(r->at->own, path, made ? g_strdup_printf("%" G_GINT64_FORMAT, product) : g_strdup(value), first, end);
+  settings_add_as(r->at->own, path, made ? g_strdup_printf("%" G_GINT64_FORMAT, product) : g_strdup(value), place);
 }
 
 /* All that a function has below one path, below another of the one that is read; FALSE if nothing is. */
@@ -146,7 +147,7 @@ static gboolean copy_below(Reader *r, const Function *function, const char *from
     if (strncmp(one->path, from, length) != 0 || !strchr(".", one->path[length]))
       continue;
     g_autofree char *path = g_strconcat(to, one->path + length, NULL);
-    put(r, path, one->value, one->first, one->end);
+    put(r, path, one->value, one);
     found = TRUE;
   }
   return found;
@@ -154,14 +155,31 @@ static gboolean copy_below(Reader *r, const Function *function, const char *from
 
 static void read_function(Reader *r, Function *f);
 
-/* What a function returns, at a path; FALSE if it is none of the file, or open. */
+/* What a statement calls, of which nothing else is known. */
+static void put_call(Reader *r, const char *called, int first, int end)
+{
+  g_autofree char *path = g_strconcat(r->at->name, SETTINGS_CALLS, NULL);
+
+  if (r->count++ < SETTINGS_MAX)
+    settings_add(r->at->own, path, g_strdup(called), first, end);
+}
+
+/* What a function returns, at a path, with what it calls; FALSE if it is none of the file, or open. */
 static gboolean copy_returned(Reader *r, const char *name, const char *path)
 {
   Function *f = g_hash_table_lookup(r->by_name, name);
+  g_autofree char *calls = g_strconcat(name, SETTINGS_CALLS, NULL);
 
   if (f)
     read_function(r, f);
-  return f && f->state == READ && copy_below(r, f, name, path);
+  if (!f || f->state != READ || !copy_below(r, f, name, path))
+    return FALSE;
+  for (guint i = 0; i < f->own->list->len; i++) {
+    const Setting *one = f->own->list->pdata[i];
+    if (g_str_equal(one->path, calls))
+      put_call(r, one->value, one->first, one->end);
+  }
+  return TRUE;
 }
 
 static int read_value(Reader *r, const char *path, int at, gboolean inside, int depth);
@@ -187,6 +205,14 @@ static int read_arguments(Reader *r, const char *path, int at, int depth)
   return text[at] == ')' ? at + 1 : at;
 }
 
+/* Whether brackets hold all of a value, which is no tuple. */
+static gboolean is_whole_group(const char *text, int at, int end)
+{
+  int close = skip_value(text, at + 1, TRUE);
+
+  return text[close] == ')' && trimmed(text, at, end) == close + 1;
+}
+
 /* A call, a name that is known, a string, or what stands there; returns behind it. */
 static int read_value(Reader *r, const char *path, int at, gboolean inside, int depth)
 {
@@ -196,22 +222,31 @@ static int read_value(Reader *r, const char *path, int at, gboolean inside, int 
     at = skip_blank(text, at);
   at += (int)strspn(text + at, " \t");
   int name_end = at, end = skip_value(text, at, inside);
+  if (text[at] == '(' && depth < DEPTH_MAX && is_whole_group(text, at, end)) {
+    read_value(r, path, at + 1, TRUE, depth + 1);
+    return end;
+  }
   while (is_word(text[name_end]))
     name_end++;
   g_autofree char *name = g_strndup(text + at, name_end - at), *local = g_strdup_printf(":%s", name);
   if (name_end > at && text[name_end] == '(' && depth < DEPTH_MAX) {
     gboolean whole = text[skip_blank(text, name_end + 1)] == ')' && copy_returned(r, name, path);
     if (!whole)
-      put(r, path, name, at, name_end);
+      put(r, path, name, &(Setting) { .first = at, .end = name_end, .bare = TRUE });
     int behind = whole ? end : read_arguments(r, path, name_end + 1, depth);
     return MAX(behind, end);
   }
   int last = trimmed(text, at, end);
+  const char *constant = name_end == last ? g_hash_table_lookup(r->constants, name) : NULL;
   if (name_end == last && name_end > at && copy_below(r, r->at, local, path))
     return end;
+  if (constant) {
+    put(r, path, constant, &(Setting) { .first = at, .end = last });
+    return end;
+  }
   gboolean quoted = (text[at] == '"' || text[at] == '\'') && skip_string(text, at) == last && last > at + 1;
   g_autofree char *value = g_strndup(text + at + quoted, MAX(0, last - at - 2 * quoted));
-  put(r, path, value, at, last);
+  put(r, path, value, &(Setting) { .first = at, .end = last, .bare = !quoted });
   return end;
 }
 
@@ -254,6 +289,8 @@ static int read_statement(Reader *r, int at)
   } else if (end > at && text[sign] == '=' && text[sign + 1] != '=') {
     forget(r, target);
     at = read_value(r, target, sign + 1, FALSE, 0);
+  } else if (end > at && text[sign] == '(') {
+    put_call(r, word, at, end);
   }
   return skip_line(text, at);
 }
@@ -299,6 +336,22 @@ static void read_function(Reader *r, Function *f)
   f->state = READ;
 }
 
+/* "NAME = 8192" or "NAME: str = 'a/b'" of a line that begins there. */
+static void find_constant(Reader *r, int line)
+{
+  static const char pattern[] = "^(\\w+)(?:[ \t]*:[ \t]*\\w+)?[ \t]*=[ \t]*"
+                                "(?:\"([^\"\\\\\n]*)\"|'([^'\\\\\n]*)'|(\\d+))[ \t\r]*(?:#.*)?$";
+  g_autofree char *text = g_strndup(r->text + line, settings_line_end(r->text, line) - line);
+  g_autoptr(GRegex) regex = g_regex_new(pattern, G_REGEX_RAW, 0, NULL);
+  g_autoptr(GMatchInfo) match = NULL;
+
+  if (!g_regex_match(regex, text, 0, &match))
+    return;
+  g_auto(GStrv) groups = g_match_info_fetch_all(match);
+  const guint n = g_strv_length(groups); /* the last that took part ends them */
+  g_hash_table_replace(r->constants, g_strdup(groups[1]), g_strdup(groups[n - 1]));
+}
+
 /* Functions that begin a line: up to what begins another. */
 static void find_functions(Reader *r)
 {
@@ -314,8 +367,10 @@ static void find_functions(Reader *r)
     if (open)
       open->body.end = line;
     open = NULL;
-    if (strncmp(text + line, "def ", 4) != 0)
+    if (strncmp(text + line, "def ", 4) != 0) {
+      find_constant(r, line);
       continue;
+    }
     open = g_new0(Function, 1);
     *open = (Function) { g_strndup(text + line + 4, strcspn(text + line + 4, "( :\n")), { at, at, -1 }, UNREAD,
                          settings_new() };
@@ -335,8 +390,9 @@ Settings *settings_python_body(const char *text, const char *function, SettingsB
 {
   g_autoptr(GPtrArray) functions = g_ptr_array_new_with_free_func(function_free);
   g_autoptr(GHashTable) by_name = g_hash_table_new(g_str_hash, g_str_equal);
+  g_autoptr(GHashTable) constants = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   Settings *s = settings_new();
-  Reader r = { .text = text, .functions = functions, .by_name = by_name };
+  Reader r = { .text = text, .functions = functions, .by_name = by_name, .constants = constants };
 
   find_functions(&r);
   for (guint i = 0; i < functions->len; i++) {
@@ -349,7 +405,7 @@ Settings *settings_python_body(const char *text, const char *function, SettingsB
     for (guint k = 0; k < f->own->list->len; k++) {
       Setting *one = f->own->list->pdata[k];
       if (*one->path != ':') /* names of functions alone are told */
-        settings_add(s, one->path, g_strdup(one->value), one->first, one->end);
+        settings_add_as(s, one->path, g_strdup(one->value), one);
     }
   }
   return s;
