@@ -1,9 +1,9 @@
 #include "cli/cli.h"
+#include "cli/launch_file.h"
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "cli/launch_file.h"
 #include "cli/say.h"
 #include "plan/keys.h"
 #include "search/balanced.h"
@@ -155,7 +155,7 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
 }
 
 /* A bare name is looked up in the working directory first. */
-static void note_shadow(const char *name, const char *folder)
+void cli_note_shadow(const char *name, const char *folder)
 {
   g_autofree char *ours = files_shadowed(name, folder);
 
@@ -174,26 +174,11 @@ Model *cli_load_model(const char *name, GError **error)
     return NULL;
   }
   g_autoptr(Launch) launch = NULL;
-  note_shadow(name, "models");
+  cli_note_shadow(name, "models");
   path = files_find(name, "models", error);
   if (!path || !launch_file(path, "models", &nothing, &launch, error))
     return NULL;
   return launch ? launch_model(launch, path, error) : model_load(path, error);
-}
-
-Model *cli_load_model_of(const char *name, const char *plan, GError **error)
-{
-  g_autoptr(Launch) launch = NULL;
-
-  if (!name && plan && !launch_file(plan, "plans", &nothing, &launch, error))
-    return NULL;
-  return launch ? launch_model(launch, plan, error) : cli_load_model(name, error);
-}
-
-static void note_lines(GPtrArray *notes, const char *path, const char *title, const GPtrArray *lines)
-{
-  for (guint i = 0; i < lines->len; i++)
-    g_ptr_array_add(notes, g_strdup_printf("%s: %s%s", path, title, (const char *)lines->pdata[i]));
 }
 
 void cli_say_notes(const char *name, const GPtrArray *notes)
@@ -203,35 +188,13 @@ void cli_say_notes(const char *name, const GPtrArray *notes)
                (const char *)notes->pdata[i]);
 }
 
-/* What another tool's file leaves open, and what of it is not simulated. */
-static void note_launch(const Launch *launch, const char *path, GPtrArray *notes)
-{
-  note_lines(notes, path, "taken for granted: ", launch->assumed);
-  note_lines(notes, path, "not known, and left alone: ", launch->unknown);
-  note_lines(notes, path, "not simulated, though time or memory may feel it: ", launch->beyond);
-}
-
-/* Of a plan file, or of another tool's that says as much. */
-static gboolean read_plan(const char *path, const Model *model, Plan *plan, Framework **framework, GPtrArray *notes,
-                          GError **error)
-{
-  g_autoptr(Launch) launch = NULL;
-
-  const LaunchOptions told = { .hidden = model->hidden };
-  if (!launch_file(path, "plans", &told, &launch, error) || !launch_plan(launch, path, model, plan, framework, error))
-    return FALSE;
-  if (launch)
-    note_launch(launch, path, notes);
-  return TRUE;
-}
-
 Cluster *cli_load_cluster(const char *name, GError **error)
 {
   if (!name) {
     input_error(error, "--cluster: missing: expected a cluster file or name, as in --cluster dgx");
     return NULL;
   }
-  note_shadow(name, "hardware");
+  cli_note_shadow(name, "hardware");
   return cluster_load(name, error);
 }
 
@@ -261,16 +224,6 @@ gboolean cli_fit_plan(const char *name, const Model *model, Cluster *cluster, Pl
     return TRUE;
   g_prefix_error(error, "%s: ", name);
   return FALSE;
-}
-
-gboolean cli_load_plan(const char *name, const char *adapter, const Model *model, Cluster *cluster, Plan *plan,
-                       Framework **framework, char **path, GPtrArray *notes, GError **error)
-{
-  note_shadow(name, "plans");
-  *path = files_find(name, "plans", error);
-  return *path && read_plan(*path, model, plan, framework, notes, error) &&
-         cli_adapter(adapter, model, &plan->adapter, error) &&
-         cli_fit_plan(g_str_equal(*path, "-") ? "stdin" : *path, model, cluster, plan, error);
 }
 
 gboolean cli_check_count(const char *option, int *value, GError **error)

@@ -17,20 +17,24 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
 /* A model file, or another tool's file that tells a model (import/launch.h). */
 Model *cli_load_model(const char *name, GError **error);
 
-/* The same; without a name the model that another tool's file tells, which is given as the plan. */
-Model *cli_load_model_of(const char *name, const char *plan, GError **error);
-
 Cluster *cli_load_cluster(const char *name, GError **error);
 
 /* As --power-limit says; 0 W change nothing. */
 gboolean cli_limit_power(Cluster *cluster, double watts, GError **error);
 
-/* Reads a plan, from our file or another tool's, and checks it; the cluster takes its size. `adapter`: text of one that
- * the plan takes instead of its own, or NULL. `path`, where it was found, to be freed by the caller also after an
- * error. To `notes` (char *) goes a line on each thing that another tool's file leaves open, and on what of it is not
- * simulated. */
-gboolean cli_load_plan(const char *name, const char *adapter, const Model *model, Cluster *cluster, Plan *plan,
-                       Framework **framework, char **path, GPtrArray *notes, GError **error);
+/* Says on stderr that a file in this folder is taken for one of ours of that name, if there is one. */
+void cli_note_shadow(const char *name, const char *folder);
+
+/* What a program is given that takes no more of a training. */
+typedef struct {
+  const char *model, *cluster, *plan; /* model: NULL = that of another tool's file */
+} TrainingNames;
+
+/* Loads all three, checked; the cluster takes the plan's size. `path`, of the plan's file, newly allocated; it and what else
+ * was loaded is the caller's, also after an error. To `notes` (char *) goes a line on each thing that another tool's file
+ * leaves open, and on what of it is not simulated. */
+gboolean cli_load_training(const TrainingNames *names, Model **model, Cluster **cluster, Plan *plan, Framework **framework,
+                           char **path, GPtrArray *notes, GError **error);
 
 /* Such lines on stderr, as notes of the program; `name` (may be NULL) stands before each. */
 void cli_say_notes(const char *name, const GPtrArray *notes);

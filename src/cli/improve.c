@@ -21,12 +21,11 @@
 
 typedef struct {
   const PlanOptions *options;
-  char *path;      /* of the user's file, "stdin" where it is "-" */
-  char *text;      /* of it */
+  TrainingFile file; /* the user's */
+  const char *path; /* of it */
   char **given;    /* to a script (LaunchOptions) */
-  gsize length;
-  Launch *launch; /* NULL: a plan file of ours */
-  Model *model;
+  const Launch *launch; /* of it, and its model */
+  const Model *model;
   Cluster *cluster;
   Framework *framework;
   Accuracy *accuracy;
@@ -43,9 +42,7 @@ typedef struct {
 
 static void improve_clear(Improve *m)
 {
-  g_free(m->path);
   watch_clear(&m->watch);
-  g_free(m->text);
   g_strfreev(m->given);
   g_clear_error(&m->refused);
   g_clear_pointer(&m->near, nearby_plans_free);
@@ -53,8 +50,7 @@ static void improve_clear(Improve *m)
   g_clear_pointer(&m->accuracy, accuracy_free);
   g_clear_pointer(&m->framework, framework_free);
   g_clear_pointer(&m->cluster, cluster_free);
-  g_clear_pointer(&m->model, model_free);
-  g_clear_pointer(&m->launch, launch_free);
+  training_file_clear(&m->file);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Improve, improve_clear)
 
@@ -62,8 +58,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Improve, improve_clear)
 
 static gboolean load_plan(Improve *m, GError **error)
 {
-  if (m->launch ? !launch_plan(m->launch, m->path, m->model, &m->plan, &m->framework, error)
-                : !plan_parse(m->text, m->length, m->path, m->model, &m->plan, &m->framework, error))
+  if (!training_file_plan(&m->file, m->model, &m->plan, &m->framework, error))
     return FALSE;
   if (m->options->seq > 0 && m->plan.seq != m->options->seq)
     return input_error(error, "--seq: %d: expected the %d that %s says", m->options->seq, m->plan.seq, m->path);
@@ -80,43 +75,24 @@ static gboolean load_plan(Improve *m, GError **error)
   return TRUE;
 }
 
-static gboolean read_text(Improve *m, const char *name, GError **error)
-{
-  g_autofree char *path = files_find(name, "plans", error);
-
-  m->text = path ? files_read(path, &m->length, error) : NULL;
-  m->path = g_strdup(g_strcmp0(path, "-") == 0 ? "stdin" : path);
-  return m->text != NULL;
-}
-
-/* Whether what is started with words is a script. */
-static gboolean check_script(const Improve *m, GError **error)
-{
-  if (!m->options->script_args || (m->launch && (m->launch->named || (m->launch->editable && !m->launch->whole))))
-    return TRUE;
-  return input_error(error, "--script-args: expected without %s, which is no script", m->path);
-}
-
 static gboolean load(Improve *m, GError **error)
 {
   const PlanOptions *o = m->options;
   double margin, limit_s = 0;
 
-  if (!read_text(m, o->improve, error) || !(m->given = launch_given(o->script_args ? o->script_args : "", error)))
+  if (!(m->given = launch_given(o->script_args ? o->script_args : "", error)))
     return FALSE;
-  m->model = o->model ? cli_load_model(o->model, error) : NULL;
-  if (o->model && !m->model)
-    return FALSE;
-  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq,
-                                m->model ? m->model->hidden : 0 };
-  if (!launch_text(m->text, m->length, m->path, &asked, &m->launch, error) || !check_script(m, error) ||
+  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq };
+  Model *named = o->model ? cli_load_model(o->model, error) : NULL;
+  if ((o->model && !named) || !training_file_read(&m->file, o->improve, named, &asked, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
     return FALSE;
+  m->path = m->file.path;
+  m->launch = m->file.launch;
+  m->model = m->file.model;
   watch_init(&m->watch, limit_s);
-  if (!m->model)
-    m->model = m->launch ? launch_model(m->launch, m->path, error) : cli_load_model(NULL, error);
-  m->cluster = m->model ? cli_load_cluster(o->cluster, error) : NULL;
+  m->cluster = cli_load_cluster(o->cluster, error);
   m->accuracy = m->cluster ? accuracy_load(error) : NULL;
   if (!m->accuracy || !load_plan(m, error))
     return FALSE;
@@ -242,7 +218,7 @@ static gboolean write_changed(const Improve *m, const char *request, GError **er
   g_autofree char *after = before ? told(m, &m->chosen, error) : NULL;
   if (!after)
     return FALSE;
-  g_autofree char *changed = launch_change(m->text, m->path, (const char *const *)m->given, before, after, notes);
+  g_autofree char *changed = launch_change(m->file.text, m->path, (const char *const *)m->given, before, after, notes);
   for (guint i = 0; i < notes->len; i++)
     g_printerr("tdp-plan: note: %s\n", (const char *)notes->pdata[i]);
   g_autofree char *other = misread(m, changed);

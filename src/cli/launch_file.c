@@ -2,11 +2,13 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "cli/cli.h"
 
 #include <string.h>
 
-gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
-                     GError **error)
+/* The launch in the text of a file, whose path is for messages. */
+static gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
+                            GError **error)
 {
   gboolean braced = strchr("{[", text[strspn(text, " \t\r\n")]) != NULL;
   gboolean started = options->given && options->given[0]; /* the arguments may be there alone */
@@ -45,9 +47,93 @@ Model *launch_model(const Launch *launch, const char *name, GError **error)
   return NULL;
 }
 
-gboolean launch_plan(const Launch *launch, const char *path, const Model *model, Plan *plan, Framework **framework,
-                     GError **error)
+/* What is told of a run beside a file that says it, or that cannot be told. */
+static gboolean check_asked(const TrainingFile *file, const LaunchOptions *asked, GError **error)
 {
-  return launch ? plan_parse(launch->plan, strlen(launch->plan), path, model, plan, framework, error)
-                : plan_load(path, model, plan, framework, error);
+  const Launch *l = file->launch;
+  gboolean script = l && (l->named || (l->editable && !l->whole));
+
+  if (asked->given && asked->given[0] && !script)
+    return input_error(error, "--script-args: expected without %s, which is no script", file->path);
+  return TRUE;
+}
+
+gboolean training_file_read(TrainingFile *file, const char *name, Model *model, const LaunchOptions *asked, GError **error)
+{
+  LaunchOptions options = *asked;
+
+  *file = (TrainingFile) { .model = model };
+  cli_note_shadow(name, "plans");
+  g_autofree char *path = files_find(name, "plans", error);
+  file->text = path ? files_read(path, &file->length, error) : NULL;
+  file->path = g_strdup(g_strcmp0(path, "-") == 0 ? "stdin" : path);
+  if (!file->text)
+    return FALSE;
+  options.hidden = model ? model->hidden : 0;
+  if (!launch_text(file->text, file->length, file->path, &options, &file->launch, error) || !check_asked(file, asked, error))
+    return FALSE;
+  if (!file->model)
+    file->model = file->launch ? launch_model(file->launch, file->path, error) : cli_load_model(NULL, error);
+  return file->model != NULL;
+}
+
+void training_file_clear(TrainingFile *file)
+{
+  g_free(file->path);
+  g_free(file->text);
+  g_clear_pointer(&file->launch, launch_free);
+  g_clear_pointer(&file->model, model_free);
+}
+
+gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *plan, Framework **framework, GError **error)
+{
+  const Launch *l = file->launch;
+
+  return plan_parse(l ? l->plan : file->text, l ? strlen(l->plan) : file->length, file->path, model, plan, framework, error);
+}
+
+/* `options`: what tells a line's contents (Launch), of which the program has those in `has`. */
+static void note_lines(GPtrArray *notes, const char *path, const char *title, const GPtrArray *lines,
+                       const GPtrArray *options, const char *const *has)
+{
+  for (guint i = 0; i < lines->len; i++) {
+    const char *option = options ? options->pdata[i] : NULL;
+    gboolean there = option && has && g_strv_contains(has, option);
+    g_ptr_array_add(notes, g_strdup_printf("%s: %s%s%s%s%s", path, title, (const char *)lines->pdata[i], there ? " (" : "",
+                                           there ? option : "", there ? ")" : ""));
+  }
+}
+
+/* What another tool's file leaves open, and what of it is not simulated. */
+static void note_launch(const Launch *launch, const char *path, const char *const *has, GPtrArray *notes)
+{
+  note_lines(notes, path, "taken for granted: ", launch->assumed, launch->options, has);
+  note_lines(notes, path, "not known, and left alone: ", launch->unknown, NULL, NULL);
+  note_lines(notes, path, "not simulated, though time or memory may feel it: ", launch->beyond, NULL, NULL);
+}
+
+gboolean training_file_load(const TrainingFile *file, const Model *model, const char *adapter, Cluster *cluster, Plan *plan,
+                            Framework **framework, const char *const *has, GPtrArray *notes, GError **error)
+{
+  if (!training_file_plan(file, model, plan, framework, error))
+    return FALSE;
+  if (file->launch)
+    note_launch(file->launch, file->path, has, notes);
+  return cli_adapter(adapter, model, &plan->adapter, error) &&
+         cli_fit_plan(file->path, model, cluster, plan, error);
+}
+
+gboolean cli_load_training(const TrainingNames *names, Model **model, Cluster **cluster, Plan *plan, Framework **framework,
+                           char **path, GPtrArray *notes, GError **error)
+{
+  const LaunchOptions nothing = { 0 };
+  g_auto(TrainingFile) file = { 0 };
+  Model *named = names->model ? cli_load_model(names->model, error) : NULL;
+
+  if ((names->model && !named) || !training_file_read(&file, names->plan, named, &nothing, error))
+    return FALSE;
+  *path = g_strdup(file.path);
+  *model = g_steal_pointer(&file.model);
+  *cluster = cli_load_cluster(names->cluster, error);
+  return *cluster && training_file_load(&file, *model, NULL, *cluster, plan, framework, NULL, notes, error);
 }

@@ -174,14 +174,13 @@ static gboolean read_fault(Run *r, GError **error)
 
 static gboolean load(Run *r, GError **error)
 {
+  const TrainingNames names = { r->options.model, r->options.cluster, r->options.plan };
+  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autofree char *path = NULL;
 
   r->accuracy = accuracy_load(error);
-  r->model = r->accuracy ? cli_load_model_of(r->options.model, r->options.plan, error) : NULL;
-  r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
-  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
-  if (!r->cluster ||
-      !cli_load_plan(r->options.plan, NULL, r->model, r->cluster, &r->plan, &r->framework, &path, notes, error))
+  if (!r->accuracy ||
+      !cli_load_training(&names, &r->model, &r->cluster, &r->plan, &r->framework, &path, notes, error))
     return FALSE;
   if (r->launch.rank == 0)
     cli_say_notes(NULL, notes);

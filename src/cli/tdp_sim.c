@@ -5,6 +5,7 @@
 #include "cli/drawn.h"
 #include "cli/engine.h"
 #include "cli/exports.h"
+#include "cli/launch_file.h"
 #include "cli/say.h"
 #include "cli/sim_document.h"
 #include "cli/sim_schedule.h"
@@ -18,7 +19,9 @@
 #include <string.h>
 
 typedef struct {
-  char *model, *cluster, *plan, *adapter, *csv, *plots, *trace, *trace_merged, *report, *power_limit;
+  char *model, *cluster, *plan, *adapter, *csv, *plots, *trace, *trace_merged, *report, *power_limit, *script_args, *counts[2];
+  char **given;    /* script_args, parted */
+  int gpus, seq;   /* of another tool's file that does not say */
   double power_limit_w; /* 0 = not given */
   char **compared; /* plans */
   char **exports;  /* TOOL=FILE */
@@ -119,6 +122,10 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "model", 'm', 0, G_OPTION_ARG_FILENAME, &o->model, "Model: a file or a name of models/", "M" },
     { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster: a file or a name of hardware/", "C" },
     { "plan", 'p', 0, G_OPTION_ARG_FILENAME, &o->plan, "Plan: a file or a name of plans/", "P" },
+    { "gpus", 'g', 0, G_OPTION_ARG_STRING, &o->counts[0], "GPUs, where another tool's file does not say how many", "N" },
+    { "seq", 's', 0, G_OPTION_ARG_STRING, &o->counts[1], "Tokens of a sequence, where it does not say", "S" },
+    { "script-args", 0, 0, G_OPTION_ARG_STRING, &o->script_args,
+      "What such a script is started with, or which function of a Python file is meant", "\"NAME=VALUE 8B ...\"" },
     { "adapter", 0, 0, G_OPTION_ARG_STRING, &o->adapter,
       "Freeze the weights and train matrices of rank N beside them; qlora: weights in 4 bits (default: the plan's)",
       "lora:r=N[,targets=NAME,NAME]" },
@@ -161,21 +168,40 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   };
 
   return cli_parse(argc, argv, entries, "Simulates one training plan on a cluster, or compares several.", error) &&
+         (o->given = launch_given(o->script_args ? o->script_args : "", error)) != NULL &&
+         cli_read_count("--gpus", o->counts[0], 1000, &o->gpus, error) &&
+         cli_read_count("--seq", o->counts[1], 1024, &o->seq, error) &&
          engine_options_check(&o->engine, error) && cli_check_count("--stages", &o->drawn.stages, error) &&
          cli_check_count("--chunks", &o->drawn.chunks, error) &&
          cli_check_count("--micro-batches", &o->drawn.micro, error) &&
          cli_positive("--power-limit", o->power_limit, &o->power_limit_w, error) && check_options(o, error);
 }
 
+/* What is told beside a file is what the plan then has: files that say it themselves say something else otherwise. */
+static gboolean check_told(const Options *o, const TrainingFile *file, const Plan *plan, GError **error)
+{
+  if (o->gpus > 0 && plan->gpus != o->gpus)
+    return input_error(error, "--gpus: %d: expected the %d that %s says", o->gpus, plan->gpus, file->path);
+  if (o->seq > 0 && plan->seq != o->seq)
+    return input_error(error, "--seq: %d: expected the %d that %s says", o->seq, plan->seq, file->path);
+  return TRUE;
+}
+
 static gboolean load(Subject *s, const Options *o, GError **error)
 {
-  g_autofree char *path = NULL;
+  static const char *const has[] = { "--gpus", "--seq", "--script-args", "--model", NULL };
+  const LaunchOptions asked = { .gpus = o->gpus, .seq = o->seq, .given = (const char *const *)o->given };
+  g_auto(TrainingFile) file = { 0 };
 
   s->notes = g_ptr_array_new_with_free_func(g_free);
-  s->model = cli_load_model_of(o->model, s->name, error);
-  s->cluster = s->model ? cli_load_cluster(o->cluster, error) : NULL;
+  Model *named = o->model ? cli_load_model(o->model, error) : NULL;
+  if ((o->model && !named) || !training_file_read(&file, s->name, named, &asked, error))
+    return FALSE;
+  s->model = g_steal_pointer(&file.model);
+  s->cluster = cli_load_cluster(o->cluster, error);
   return s->cluster && cli_limit_power(s->cluster, o->power_limit_w, error) &&
-         cli_load_plan(s->name, o->adapter, s->model, s->cluster, &s->plan, &s->framework, &path, s->notes, error);
+         training_file_load(&file, s->model, o->adapter, s->cluster, &s->plan, &s->framework, has, s->notes, error) &&
+         check_told(o, &file, &s->plan, error);
 }
 
 static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
@@ -367,12 +393,14 @@ static void subject_clear(Subject *s)
 static void options_clear(Options *o)
 {
   char *const strings[] = { o->model, o->cluster, o->plan, o->adapter, o->csv, o->plots, o->trace, o->trace_merged,
-                            o->report, o->power_limit, o->drawn.schedule, o->drawn.times };
+                            o->report, o->power_limit, o->drawn.schedule, o->drawn.times, o->script_args,
+                            o->counts[0], o->counts[1] };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   g_strfreev(o->compared);
   g_strfreev(o->exports);
+  g_strfreev(o->given);
   engine_options_clear(&o->engine);
 }
 

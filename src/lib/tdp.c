@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/launch_file.h"
 #include "cli/planning.h"
 #include "cli/sim_document.h"
 #include "sim/simulate.h"
@@ -210,10 +211,21 @@ tdp_answer *tdp_plan(const char *question)
   return answer_of(json, error);
 }
 
-static char *simulated(const JsonDoc *doc, const char *adapter, const Model *model, Cluster *cluster, GError **error)
+/* The file of a plan, whose model stays the caller's. */
+static gboolean read_named(TrainingFile *file, const char *name, Model *model, GError **error)
+{
+  const LaunchOptions nothing = { 0 };
+  gboolean read = training_file_read(file, name, model, &nothing, error);
+
+  file->model = NULL;
+  return read;
+}
+
+static char *simulated(const JsonDoc *doc, const char *adapter, Model *model, Cluster *cluster, GError **error)
 {
   const cJSON *item = json_get(json_root(doc), "plan");
-  g_autofree char *text = inline_text(item), *path = NULL;
+  g_autofree char *text = inline_text(item);
+  g_auto(TrainingFile) file = { 0 };
   g_autoptr(Framework) framework = NULL;
   g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   Plan plan;
@@ -221,8 +233,8 @@ static char *simulated(const JsonDoc *doc, const char *adapter, const Model *mod
   if (text ? !plan_parse(text, strlen(text), "plan", model, &plan, &framework, error) ||
                  !cli_adapter(adapter, model, &plan.adapter, error) ||
                  !cli_fit_plan("plan", model, cluster, &plan, error)
-           : !named(doc, item, error) ||
-                 !cli_load_plan(item->valuestring, adapter, model, cluster, &plan, &framework, &path, notes, error))
+           : !named(doc, item, error) || !read_named(&file, item->valuestring, model, error) ||
+                 !training_file_load(&file, model, adapter, cluster, &plan, &framework, NULL, notes, error))
     return NULL;
   g_autoptr(Accuracy) accuracy = accuracy_load(error);
   if (!accuracy)
