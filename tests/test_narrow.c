@@ -92,4 +92,49 @@ START_TEST(norms_write_one_layout)
 }
 END_TEST
 
-TEST_LOOPS("narrow", { torchao_casts_behind_gathers }, { norms_write_one_layout })
+/* Where one kernel takes all experts of a rank, in mxfp8 and a step that is one graph, the product that makes gate and up
+ * writes what their activation is in both layouts, and the gradient's product behind the activation that of gate and
+ * up: the activation and two casts are no kernels, 4.0625 bytes a value each. What experts take and the gradient of
+ * what they give are cast all the same. Without such kernels, in another format and in a dense block all stay. */
+START_TEST(products_write_what_follows)
+{
+  static const struct { gboolean experts, grouped; Fp8Recipe recipe; CudaGraph graph; gboolean inside; } cases[] = {
+    { TRUE, TRUE, FP8_MXFP8, GRAPH_FULL, TRUE }, { TRUE, FALSE, FP8_MXFP8, GRAPH_FULL, FALSE },
+    { TRUE, TRUE, FP8_MXFP8, GRAPH_PARTIAL, FALSE }, { TRUE, TRUE, FP8_CURRENT, GRAPH_FULL, FALSE },
+    { FALSE, TRUE, FP8_MXFP8, GRAPH_FULL, FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    Model *model = cases[i].experts ? fixture_experts(4, 1024, 16, 8, 1024, 1024)
+                                    : fixture_llama(4, 1024, 16, 16, 1024, 1024);
+    planned_init(&f, model, fixture_cluster("hgx-b200", 8), "megatron-core-2026");
+    planned_spread(&f, 1);
+    f.plan.ep = cases[i].experts ? 8 : 1;
+    f.model->specs[f.model->layers[2]].ffn.kind = MLP_SWIGLU;
+    plan_set_format(&f.plan, DTYPE_FP8);
+    f.plan.fp8_recipe = cases[i].recipe;
+    f.plan.graph = cases[i].graph;
+    const FeedForward *ffn = &model_layer(f.model, 2)->ffn;
+    double values = op_tokens(PASSES(&f.plan)) * MAX(ffn->experts_per_token, 1) * ffn->width;
+    double bytes[2][3], kept[2];
+    for (int grouped = 0; grouped < 2; grouped++) {
+      LayerWork work;
+      f.framework->grouped_kernels = grouped && cases[i].grouped;
+      bytes[grouped][0] = planned_op_bytes(&f, 2, "cast", FALSE);
+      bytes[grouped][1] = planned_op_bytes(&f, 2, "cast gradient", TRUE);
+      bytes[grouped][2] = planned_op_bytes(&f, 2, "swiglu", FALSE) + planned_op_bytes(&f, 2, "swiglu", TRUE);
+      layer_work_init(&work, f.model, model_layer(f.model, 2), PASSES(&f.plan), f.cluster);
+      kept[grouped] = work.saved_bytes;
+      layer_work_clear(&work);
+    }
+    ck_assert_double_eq_tol(bytes[0][0] - bytes[1][0], cases[i].inside ? 4.0625 * values : 0, 1e-3);
+    ck_assert_double_eq_tol(bytes[0][1] - bytes[1][1], cases[i].inside ? 4.0625 * 2 * values : 0, 1e-3);
+    ck_assert_double_eq_tol(bytes[0][2] - bytes[1][2], cases[i].inside ? (6 + 10) * values : 0, 1e-3);
+    ck_assert(bytes[1][0] > 0 && bytes[1][1] > 0 && kept[0] == kept[1]);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+TEST_LOOPS("narrow", { torchao_casts_behind_gathers }, { norms_write_one_layout }, { products_write_what_follows })

@@ -272,10 +272,10 @@ static void transpose_gathered(Build *b, const Linear *l, double width, Pass pas
 
 static void cast_backward(Build *b, const Linear *l)
 {
-  double rescaled = linear_rescale_bytes(b, l);
+  double rescaled = linear_rescale_bytes(b, l), bytes = linear_narrow(b, l) ? linear_cast_gradient_bytes(b, l) : 0;
 
-  if (linear_narrow(b, l))
-    add_backward(b, cast(b, l, "cast gradient", PASS_INPUT, linear_cast_gradient_bytes(b, l), linear_cast_kernels(b, l)));
+  if (bytes > 0)
+    add_backward(b, cast(b, l, "cast gradient", PASS_INPUT, bytes, linear_cast_kernels(b, l)));
   if (rescaled > 0)
     add_backward(b, stream("scale gradients", PASS_INPUT, rescaled, 2 * linear_cast_kernels(b, l)));
 }

@@ -58,6 +58,8 @@ typedef struct {
   gboolean kept;      /* its input is kept for another product; a copy in 8 bits is its own */
   gboolean leaf;      /* its input needs no gradient */
   gboolean apart;     /* its input is cast by a kernel of its own, whatever made it */
+  gboolean cast_before;  /* its input comes in the format, cast by the product before it */
+  gboolean cast_behind;  /* so does its output's gradient, by the product behind it */
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
   gboolean original;  /* its input in 16 bits, which something else keeps, may be what its weights' gradients read */
   gboolean narrow;    /* it runs in 8 or 4 bits where products do, though every tensor-parallel rank has all of it */

@@ -32,12 +32,22 @@ static void xielu(Build *b, double elements)
   build_params(b, mlp_activation_params(b->spec->ffn.kind));
 }
 
-static void activation(Build *b, double elements)
+/* Grouped kernels: the product before the activation weighs, activates and casts what it makes, and the gradient's
+ * product behind it does so backward (Transformer Engine 2.15, ops/fused/forward_grouped_mlp.py and backward: cuDNN's
+ * grouped_gemm_glu and grouped_gemm_dglu, which write both layouts). Gate and up are kept. */
+static gboolean activates_inside(const Build *b, const Mlp *m)
+{
+  return m->module == MODULE_MOE_ACT && b->spec->ffn.kind == MLP_SWIGLU && build_groups(b);
+}
+
+static void activation(Build *b, double elements, gboolean inside)
 {
   gboolean one = b->passes->framework->fused_activation;
   double e = b->bytes;
 
-  if (b->spec->ffn.kind == MLP_XIELU)
+  if (inside)
+    build_stream(b, &(Stream) { .name = "swiglu", .saved = 2 * e * elements });
+  else if (b->spec->ffn.kind == MLP_XIELU)
     xielu(b, elements);
   else if (b->spec->ffn.kind == MLP_SWIGLU)
     build_stream(b, &(Stream) {
@@ -104,7 +114,8 @@ void build_mlp_up(Build *b, const Mlp *m)
   build_linear(b, &(Linear) {
     .name = m->up, .in = m->outer, .out = gates * m->width, .batch = m->batch, .rows = m->rows,
     .bias = b->spec->ffn.bias, .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel,
-    .kept = m->kept, .apart = m->module == MODULE_MOE_ACT, .original = m->module == MODULE_SHARED_EXPERTS,
+    .kept = m->kept, .apart = m->module == MODULE_MOE_ACT, .cast_behind = activates_inside(b, m),
+    .original = m->module == MODULE_SHARED_EXPERTS,
     .matrix = m->module == MODULE_MLP ? MATRIX_FC1 : MATRIX_OTHER, .parts = { each, each },
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
@@ -115,7 +126,7 @@ void build_mlp_up(Build *b, const Mlp *m)
   cut_gate(b, elements);
   if (b->spec->ffn.unit_scales)
     build_scales(b, "gate and up scales", 2 * b->bytes * elements, 2 * m->width, 2);
-  activation(b, elements);
+  activation(b, elements, activates_inside(b, m));
   if (m->module == MODULE_MOE_ACT)
     weigh_activations(b, elements);
   if (b->spec->ffn.inner_norm)
@@ -132,7 +143,8 @@ void build_mlp_down(Build *b, const Mlp *m)
   build_linear(b, &(Linear) {
     .name = m->down, .in = m->width, .out = m->outer, .batch = m->batch, .rows = m->rows,
     .bias = b->spec->ffn.bias, .saved = b->bytes * m->rows * m->batch * m->width, .split = LINEAR_ROW,
-    .no_reduce = m->inside, .apart = TRUE, .matrix = m->module == MODULE_MLP ? MATRIX_FC2 : MATRIX_OTHER,
+    .no_reduce = m->inside, .apart = TRUE, .cast_before = activates_inside(b, m),
+    .matrix = m->module == MODULE_MLP ? MATRIX_FC2 : MATRIX_OTHER,
   });
   build_leave(b, m->module);
 }

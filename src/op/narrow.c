@@ -67,7 +67,8 @@ double linear_cast_bytes(const Build *b, const Linear *l)
   const Fp8Work *w = fp8_work(&b->passes->formats);
   double each = (l->unmade || l->apart ? w->cast_bytes : w->made_bytes) - w->column_bytes;
   double weights = w->each_pass ? w->weight_bytes * l->in * l->out : 0;
-  return (cast_bytes(b, l, each, l->rows * l->in, linear_gathers_input(b, l)) + weights) * l->batch;
+  double rows = l->cast_before ? 0 : cast_bytes(b, l, each, l->rows * l->in, linear_gathers_input(b, l));
+  return (rows + weights) * l->batch;
 }
 
 gboolean linear_writes_rows(const Build *b, const Linear *l)
@@ -85,7 +86,7 @@ double linear_column_bytes(const Build *b, const Linear *l)
 double linear_cast_gradient_bytes(const Build *b, const Linear *l)
 {
   const Fp8Work *w = fp8_work(&b->passes->formats);
-  double bytes = cast_bytes(b, l, w->cast_bytes, l->rows * l->out, linear_gathers_gradient(b, l));
+  double bytes = l->cast_behind ? 0 : cast_bytes(b, l, w->cast_bytes, l->rows * l->out, linear_gathers_gradient(b, l));
 
   return (bytes + w->weight_backward_bytes * l->in * l->out) * l->batch;
 }

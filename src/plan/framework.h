@@ -114,7 +114,8 @@ typedef struct {
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
   gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
   gboolean grouped_kernels;   /* in mxfp8, in steps that are one CUDA graph, casts and products of all experts of a rank
-                                 are one kernel each, not one an expert */
+                                 are one kernel each, not one an expert, and products of gated experts write their
+                                 activation, cast, and its gradient */
   gboolean routes_apart;      /* before an all-to-all of rows, ranks gather each other's counts of rows, and what rows
                                  weigh goes by an all-to-all of its own (moe_routes_apart) */
   gboolean fused_permutation; /* one kernel each way lays rows out by expert, not PyTorch's indexing and sums of
