@@ -422,6 +422,19 @@ START_TEST(gates_in_turn_are_noted)
 }
 END_TEST
 
+/* A recipe that takes the loss by Transformer Engine's kernel, where the development branch has none by default. */
+START_TEST(losses_are_noted)
+{
+#define DEV(note)                                                                                                      \
+  "a,s,src,megatron,megatron-core-dev-2026-06,Qwen3-30B-A3B,48,,,,,4096,,,flash3,dgx-h100,16,1,1,1,,,16,1,1,1,64,none," \
+  "bf16,,,data,9,,," note ",qwen3-30b-a3b,16,1,alltoall,,1,,0,partial\n"
+  double steps = read_row(DEV(""), NULL).predicted_s;
+
+  ck_assert_double_lt(read_row(DEV("recipe R; cross_entropy_fusion_impl te; more"), NULL).predicted_s, steps);
+  ck_assert_double_eq(read_row(DEV("cross_entropy_fusion_impl native"), NULL).predicted_s, steps);
+}
+END_TEST
+
 /* A recipe that leaves the fusion of permutation off indexes rows and adds them up, whatever its generation has. */
 START_TEST(permutations_are_noted)
 {
@@ -490,7 +503,7 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { key_value_heads_are_divided }, { keys_are_columns }, { recipes_fill_what_is_open, 5 }, { proxies_are_cut },
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
            { capacities_are_noted }, { dispatchers_that_were_not_there }, { layers_of_an_engine_attend_by_its_kernel },
-           { gates_in_turn_are_noted }, { permutations_are_noted },
+           { gates_in_turn_are_noted }, { losses_are_noted }, { permutations_are_noted },
            { a_class_is_at_most_the_generations_own },
            { states_in_bf16_fit },
            { moments_are_noted },
