@@ -172,6 +172,7 @@ START_TEST(internevo_norms_wide_copies)
     Planned p;
     start(&p, fixture_model(2, 1024, 16, 1024, 2048), "internevo-2023");
     plan_set_format(&p.plan, cases[i].precision);
+    p.framework->checkpointed_norms = FALSE;
     for (int wide = 0; wide < 2; wide++) {
       p.framework->wide_norm_inputs = wide;
       kept[wide] = planned_layer(&p, 1).saved_bytes;

@@ -220,6 +220,47 @@ START_TEST(modules_stop_early)
 }
 END_TEST
 
+/* Forward ops of a layer that its backward makes again, in order. */
+static char *made_again(const Planned *f, int layer)
+{
+  GString *names = g_string_new(NULL);
+  LayerWork work;
+
+  layer_work_init(&work, f->model, model_layer(f->model, layer), PASSES(&f->plan), f->cluster);
+  for (guint i = 0; i < work.forward->len; i++)
+    if (op_recompute_share(&g_array_index(work.forward, Op, i), &work, PASSES(&f->plan)) > 0)
+      g_string_append_printf(names, "%s%s", names->len ? ", " : "", g_array_index(work.forward, Op, i).name);
+  layer_work_clear(&work);
+  return g_string_free(names, FALSE);
+}
+
+/* InternLM's norms are functions that are checkpointed where the block is not: casts, norms and the sum between the halves
+ * run again, of which the 16-bit input of each stays and not its fp32 copy. The head's norm is none of them, nor is
+ * anything else where whole blocks are made again. */
+START_TEST(norms_checkpointed_by_themselves)
+{
+  double values = 1024.0 * 1024, kept[2][2];
+  Planned f;
+
+  planned_init(&f, fixture_model(2, 1024, 16, 1024, 2048), fixture_cluster("dgx", 8), "internevo-2023");
+  planned_spread(&f, 1);
+  plan_set_format(&f.plan, DTYPE_BF16);
+  for (int own = 0; own < 2; own++)
+    for (int full = 0; full < 2; full++) {
+      f.framework->checkpointed_norms = own;
+      f.plan.recompute = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+      kept[own][full] = saved_of(&f, 1);
+      g_autofree char *names = made_again(&f, 1), *head = made_again(&f, 3);
+      if (!full)
+        ck_assert_str_eq(names, own ? "norm input cast, attention norm, residual, norm input cast, feed-forward norm" : "");
+      ck_assert_str_eq(head, "");
+    }
+  ck_assert_double_eq_tol(kept[0][0] - kept[1][0], 2 * (4 - 2) * values, 1);
+  ck_assert_double_eq(kept[0][1], kept[1][1]);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Ranks that trade heads for rows keep the core's output and a sum for each row and head inside the module. */
 START_TEST(core_drops_its_output)
 {
@@ -262,5 +303,5 @@ END_TEST
 TEST_LOOPS("recompute", { keys_are_read }, { wrong_keys_are_refused, G_N_ELEMENTS(wrong) }, { rules },
            { block_keeps_the_rest }, { groups_keep_one_input }, { modules_drop_what_they_say },
            { layernorm_leaves_latents },
-           { modules_stop_early }, { core_drops_its_output },
+           { modules_stop_early }, { norms_checkpointed_by_themselves }, { core_drops_its_output },
            { counts_trade_time_for_memory, 2 })

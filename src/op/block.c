@@ -166,8 +166,10 @@ static void build_mixer(Build *b)
   convolve_output(b);
   if (b->spec->linear.heads && b->spec->attention.heads)
     add_mixers(b);
+  b->redone |= build_checkpoints_norms(b); /* with the norm before the feed-forward half */
   if (!b->spec->parallel)
     build_residual_sum(b);
+  b->redone &= ~OP_CHECKPOINTED;
   b->part = 0;
 }
 

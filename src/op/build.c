@@ -531,7 +531,8 @@ void build_norm(Build *b, const char *name)
    * joins the gradient that came through the residual */
   gboolean one = norm_is_fused(b), copies = one && b->passes->framework->wide_norm_inputs;
   double in = copies ? MAX(b->bytes, dtype_bytes[DTYPE_FP32]) : b->bytes, cast = in > b->bytes ? in + b->bytes : 0;
-  b->redone |= 1u << MODULE_LAYERNORM;
+  guint again = 1u << MODULE_LAYERNORM | build_checkpoints_norms(b);
+  b->redone |= again;
   if (cast > 0)
     build_stream(b, &(Stream) { .name = "norm input cast", .forward_bytes = cast * elements, .forward_kernels = 1,
                                 .backward_bytes = cast * elements, .backward_kernels = 1 });
@@ -542,7 +543,7 @@ void build_norm(Build *b, const char *name)
     .backward_kernels = one ? 3 : STEPS_BACKWARD + 1,
     .saved = in * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,
   });
-  b->redone &= ~(1u << MODULE_LAYERNORM);
+  b->redone &= ~again;
   build_params(b, b->hidden * norm_vectors(b->model));
 }
 

@@ -129,8 +129,10 @@ double op_recompute_share(const Op *op, const LayerWork *work, const PassLayout 
   if (work->recompute != RECOMPUTE_NONE && framework->recompute_stops_early &&
       op - &g_array_index(work->forward, Op, 0) >= work->recompute_end)
     return 0;
-  if (work->recompute != RECOMPUTE_SELECTIVE)
-    return work->recompute == RECOMPUTE_FULL;
+  if (work->recompute == RECOMPUTE_NONE)
+    return (op->redone & OP_CHECKPOINTED) != 0;
+  if (work->recompute == RECOMPUTE_FULL)
+    return 1;
   if (!framework->selective_products)
     return (op->redone & recompute_modules(&passes->recompute.scope)) != 0;
   switch (op->kind) {
@@ -237,6 +239,14 @@ static int find_recompute_end(const LayerWork *work)
   return end > 0 && g_array_index(work->forward, Op, end - 1).kind == OP_MATMUL ? end - 1 : end;
 }
 
+/* Of a layer that is kept: functions that are checkpointed by themselves keep what goes in. */
+static double kept_bytes(const Op *op, const Build *b)
+{
+  double input = b->bytes * b->rows * b->hidden;
+
+  return op->redone & OP_CHECKPOINTED ? MIN(op->saved_bytes, input) : op->saved_bytes;
+}
+
 /* A block that gradients pass: its input may be made again, and beside its gradients stands that of the stream. */
 static gboolean block_is_passed(const Build *b)
 {
@@ -246,14 +256,19 @@ static gboolean block_is_passed(const Build *b)
 /* Splits what forward ops save into what is kept and what is made again. */
 static void apply_recompute(LayerWork *work, const Build *b)
 {
-  double all = 0;
+  double all = 0, kept = 0;
 
-  for (guint i = 0; i < work->forward->len; i++)
-    all += g_array_index(work->forward, Op, i).saved_bytes;
+  for (guint i = 0; i < work->forward->len; i++) {
+    const Op *op = &g_array_index(work->forward, Op, i);
+    all += op->saved_bytes;
+    kept += kept_bytes(op, b);
+  }
   work->saved_bytes = all;
   work->recompute_end = find_recompute_end(work);
   work->recompute = block_is_passed(b) ? b->passes->recompute.granularity : RECOMPUTE_NONE;
-  if (work->recompute == RECOMPUTE_FULL)
+  if (work->recompute == RECOMPUTE_NONE)
+    work->saved_bytes = kept;
+  else if (work->recompute == RECOMPUTE_FULL)
     work->saved_bytes = b->rows * model_stream_bytes(b->model, b->bytes) /
                           (b->passes->partition_activations ? b->tp : 1) +
                         (b->spec->entry ? op_encoder_bytes(b->model, b->passes) : 0);

@@ -32,13 +32,17 @@
 #include "hardware/collective.h"
 #include "layout/layout.h"
 
+#define OP_CHECKPOINTED (1u << MODULE_COUNT)
+
 typedef enum { OP_MATMUL, OP_ATTENTION, OP_MEMORY, OP_COLLECTIVE, OP_KIND_COUNT } OpKind;
 
 typedef struct {
   const char *name; /* static: "qkv", "attention", "norm" */
   OpKind kind;
   Pass pass;        /* PASS_FORWARD, PASS_INPUT or PASS_WEIGHT */
-  guint redone, dropped; /* bits of modules that make it again under selective recompute; that drop what it keeps */
+  guint redone, dropped; /* bits of modules that make it again under selective recompute; that drop what it keeps. The
+                            first bit behind them, OP_CHECKPOINTED, of `redone` is set of functions that are checkpointed
+                            by themselves in layers that keep the rest: Framework.checkpointed_norms */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean overlaps; /* likewise under a plan that overlaps tensor-parallel communication: op_is_async() */
   gboolean joins;   /* waits for the asynchronous collectives before it */

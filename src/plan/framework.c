@@ -104,6 +104,7 @@ static const JsonField fields[] = {
   { "triangular_softmax", JSON_BOOL, FIELD(triangular_softmax), .optional = TRUE },
   { "plain_norms", JSON_BOOL, FIELD(plain_norms), .optional = TRUE },
   { "wide_norm_inputs", JSON_BOOL, FIELD(wide_norm_inputs), .optional = TRUE },
+  { "checkpointed_norms", JSON_BOOL, FIELD(checkpointed_norms), .optional = TRUE },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "complex_rope", JSON_BOOL, FIELD(complex_rope), .optional = TRUE },
   { "repeats_keys", JSON_BOOL, FIELD(repeats_keys), .optional = TRUE },
