@@ -51,18 +51,19 @@ typedef struct {
   guint32 ips[CONTROL_ADDRESSES], n, port;
 } Word;
 
-/* Proves both nonces, by whom, and as which rank of how many. */
-static void prove(const Control *c, const char *who, const guint8 nonces[2 * NONCE_BYTES], gint32 rank, gint32 size,
+/* Proves both nonces, rank 0's and the other's, by whom, and as which rank of how many. */
+static void prove(const Control *c, const char *who, const guint8 *root, const guint8 *other, gint32 rank, gint32 size,
                   guint8 out[PROOF_BYTES])
 {
   struct {
     char who[8];
-    guint8 nonces[2 * NONCE_BYTES];
+    guint8 root[NONCE_BYTES], other[NONCE_BYTES];
     gint32 rank, size;
   } said = { .rank = rank, .size = size };
 
   g_strlcpy(said.who, who, sizeof said.who);
-  memcpy(said.nonces, nonces, sizeof said.nonces);
+  memcpy(said.root, root, sizeof said.root);
+  memcpy(said.other, other, sizeof said.other);
   net_proof(c->meeting.key, &said, sizeof said, out);
 }
 
@@ -263,11 +264,11 @@ static void accept_callers(Control *c, gint64 now)
   }
 }
 
-static Verdict judge(const Control *c, const Hello *hello, const guint8 nonces[2 * NONCE_BYTES])
+static Verdict judge(const Control *c, const Hello *hello, const guint8 *nonce)
 {
   guint8 proof[PROOF_BYTES];
 
-  prove(c, "rank", nonces, hello->rank, hello->size, proof);
+  prove(c, "rank", nonce, hello->nonce, hello->rank, hello->size, proof);
   if (!net_same(proof, hello->proof))
     return WRONG_KEY;
   if (hello->size != c->size)
@@ -287,7 +288,6 @@ static void come(Peer *peer, int fd, gint64 now)
 static void hear_caller(Control *c, guint i, gint64 now)
 {
   Caller *caller = &g_array_index(c->meeting.callers, Caller, i);
-  guint8 nonces[2 * NONCE_BYTES];
   Hello hello;
   int got = line_receive(&caller->line, sizeof hello);
 
@@ -300,10 +300,8 @@ static void hear_caller(Control *c, guint i, gint64 now)
                               : "it does not speak as a rank of this version does");
     return;
   }
-  memcpy(nonces, caller->nonce, NONCE_BYTES);
-  memcpy(nonces + NONCE_BYTES, hello.nonce, NONCE_BYTES);
-  Answer answer = { .magic = magic, .verdict = judge(c, &hello, nonces), .size = c->size };
-  prove(c, "root", nonces, hello.rank, answer.size, answer.proof);
+  Answer answer = { .magic = magic, .verdict = judge(c, &hello, caller->nonce), .size = c->size };
+  prove(c, "root", caller->nonce, hello.nonce, hello.rank, answer.size, answer.proof);
   line_send(&caller->line, &answer, sizeof answer);
   if (answer.verdict != WELCOME) {
     drop(c, i, "it says that it is rank %d of %d: %s", hello.rank, hello.size, verdict_texts[answer.verdict]);
@@ -354,7 +352,7 @@ static gboolean receive(int fd, void *out, gsize n)
 /* Whether rank 0 answers as it should; `verdict` is only then set. */
 static gboolean introduce(const Control *c, int fd, guint32 *verdict)
 {
-  guint8 nonces[2 * NONCE_BYTES], proof[PROOF_BYTES];
+  guint8 proof[PROOF_BYTES];
   Hello hello = { .magic = magic, .rank = c->rank, .size = c->size };
   Challenge challenge;
   Answer answer;
@@ -362,13 +360,11 @@ static gboolean introduce(const Control *c, int fd, guint32 *verdict)
   if (!receive(fd, &challenge, sizeof challenge) || challenge.magic != magic)
     return FALSE;
   net_random(hello.nonce, NONCE_BYTES);
-  memcpy(nonces, challenge.nonce, NONCE_BYTES);
-  memcpy(nonces + NONCE_BYTES, hello.nonce, NONCE_BYTES);
-  prove(c, "rank", nonces, c->rank, c->size, hello.proof);
+  prove(c, "rank", challenge.nonce, hello.nonce, c->rank, c->size, hello.proof);
   if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello || !receive(fd, &answer, sizeof answer) ||
       answer.magic != magic || answer.verdict >= VERDICTS)
     return FALSE;
-  prove(c, "root", nonces, c->rank, answer.size, proof);
+  prove(c, "root", challenge.nonce, hello.nonce, c->rank, answer.size, proof);
   *verdict = answer.verdict == WELCOME && !net_same(proof, answer.proof) ? WRONG_KEY : answer.verdict;
   return TRUE;
 }

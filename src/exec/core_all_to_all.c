@@ -63,23 +63,20 @@ static void *exchange(const LayerRun *r, const Row *row, void *x)
   return y;
 }
 
-static void to_heads(const LayerRun *r, const Row *row, const void *rows, void *whole)
+/* Rows of this rank's tokens to whole sequences of its heads, or `back`. */
+static void swap(const LayerRun *r, const Row *row, void *rows, void *whole, gboolean back)
 {
   void *blocks = run_buffer(r, (gsize)r->shape.tokens * row->row);
 
-  sort_heads(r, row, (void *)rows, blocks, FALSE);
+  if (back)
+    sort_rows(r, row, blocks, whole, TRUE);
+  else
+    sort_heads(r, row, rows, blocks, FALSE);
   blocks = exchange(r, row, blocks);
-  sort_rows(r, row, blocks, whole, FALSE);
-  run_drop(r, &blocks);
-}
-
-static void to_rows(const LayerRun *r, const Row *row, const void *whole, void *rows)
-{
-  void *blocks = run_buffer(r, (gsize)r->shape.tokens * row->row);
-
-  sort_rows(r, row, blocks, (void *)whole, TRUE);
-  blocks = exchange(r, row, blocks);
-  sort_heads(r, row, rows, blocks, TRUE);
+  if (back)
+    sort_heads(r, row, rows, blocks, TRUE);
+  else
+    sort_rows(r, row, blocks, whole, FALSE);
   run_drop(r, &blocks);
 }
 
@@ -106,14 +103,14 @@ static void forward(const LayerRun *r, const Core *c, void **kept)
 
   if (!c->again) {
     void *whole = run_keep(r, (gsize)r->shape.tokens * c->qkv);
-    to_heads(r, &in, kept[CORE_QKV], whole);
+    swap(r, &in, kept[CORE_QKV], whole, FALSE);
     run_drop(r, &kept[CORE_QKV]);
     kept[CORE_QKV] = whole;
   }
   kept[CORE_HEADS] = run_keep(r, (gsize)r->shape.tokens * c->q);
   ExecAttention a = attention_of(r, &share, kept);
   r->b->attention_forward(r->b, r->s, &a);
-  to_rows(r, &out, kept[CORE_HEADS], kept[CORE_CONTEXT]);
+  swap(r, &out, kept[CORE_CONTEXT], kept[CORE_HEADS], TRUE);
 }
 
 static void backward(const LayerRun *r, const Core *c, void **kept, const void *dcontext, void *dqkv)
@@ -123,14 +120,14 @@ static void backward(const LayerRun *r, const Core *c, void **kept, const void *
   void *dheads = run_buffer(r, (gsize)r->shape.tokens * c->q), *whole = run_buffer(r, (gsize)r->shape.tokens * c->qkv);
   ExecAttention a = attention_of(r, &share, kept);
 
-  to_heads(r, &out, dcontext, dheads);
+  swap(r, &out, (void *)dcontext, dheads, FALSE);
   a.dcontext = dheads;
   a.dq = whole;
   a.dk = core_at(r, whole, share.q);
   a.dv = core_at(r, whole, share.q + share.kv);
   r->b->attention_backward(r->b, r->s, &a);
   run_drop(r, &dheads);
-  to_rows(r, &in, whole, dqkv);
+  swap(r, &in, dqkv, whole, TRUE);
   run_drop(r, &whole);
 }
 

@@ -46,15 +46,14 @@ static void note_phase(void *data, char *text, gsize size)
 static void call(Control *c, int ends[2], const uint8_t *data, size_t size, gboolean knows)
 {
   Caller caller = { .since_us = 0 };
-  guint8 nonces[2 * NONCE_BYTES] = { 0 };
+  const guint8 nonce[NONCE_BYTES] = { 0 };
   Hello hello = { 0 };
   gsize first = knows ? sizeof hello : MIN(size, sizeof hello);
 
   memcpy(&hello, data, MIN(size, sizeof hello));
-  memcpy(nonces + NONCE_BYTES, hello.nonce, NONCE_BYTES);
   if (knows) {
     hello.magic = magic;
-    prove(c, "rank", nonces, hello.rank, hello.size, hello.proof);
+    prove(c, "rank", nonce, hello.nonce, hello.rank, hello.size, hello.proof);
   }
   line_open(&caller.line, ends[0]);
   g_array_append_val(c->meeting.callers, caller);
