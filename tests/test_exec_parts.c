@@ -11,6 +11,8 @@
 #include <cblas.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char *const variables[] = {
   "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
@@ -290,6 +292,58 @@ START_TEST(the_heap_of_small_blocks_asks_for_large_pages)
 }
 END_TEST
 
+static void *alloc_none(Backend *b, BackendStream *s, size_t bytes)
+{
+  (void)b, (void)s, (void)bytes;
+  return NULL;
+}
+
+static void leave(void *data, const char *message)
+{
+  (void)data;
+  _exit(g_str_has_prefix(message, "out of memory: ") ? 7 : 8);
+}
+
+/* Makes the executor and runs a step; memory is out from the start (0), or when the step is to be told (1). */
+static void run_out(int when)
+{
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 13);
+  Plan plan = plan_default(model, fixture_framework("tdp-run"));
+  Cluster *cluster = fixture_cluster("cpu", 1);
+  ExecOptions options = exec_options_default();
+  ExecStep out;
+
+  plan.precision = DTYPE_FP32;
+  options.fatal = leave;
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
+  if (when == 0)
+    b->alloc = alloc_none;
+  Exec *x = exec_new(model, LAYOUT(&plan), program, b, &options, NULL);
+  exec_step(x, &out);
+  b->alloc = alloc_none;
+  exec_trace(x);
+}
+
+/* In a process of its own, which ends with the line instead of a signal. */
+START_TEST(memory_that_is_out_is_said)
+{
+  for (int when = 0; when < 2; when++) {
+    pid_t child = fork();
+    int status = 0;
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+      run_out(when);
+      _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 7, "%d: status %#x", when, status);
+  }
+}
+END_TEST
+
 /* Of 1, 2, ... n, added to what is there. */
 START_TEST(squares_are_summed_to_the_last)
 {
@@ -519,6 +573,6 @@ TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_m
           bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, large_blocks_ask_for_large_pages,
-          the_heap_of_small_blocks_asks_for_large_pages,
+          the_heap_of_small_blocks_asks_for_large_pages, memory_that_is_out_is_said,
           squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, products_take_the_newest_kernels,
           fill_goes_by_place, updates_reach_the_last, shards_join_to_the_whole, offloaded_states_are_on_the_host)

@@ -100,7 +100,7 @@ static Measured collect(Exec *x)
   TaskMeasured *all = g_malloc0(bytes);
   RowMeasured *behind = (RowMeasured *)(all + tasks);
   Measured m = { all, behind, (ExpertLoad *)(behind + rows) };
-  void *device = x->b->alloc(x->b, x->run.s, bytes);
+  void *device = memory_alloc(&x->memory, x->run.s, PART_BUFFERS, bytes);
 
   if (speaks_for_row(x)) {
     fill_tasks(x, m.tasks);
@@ -110,7 +110,7 @@ static Measured collect(Exec *x)
   x->b->upload(x->b, x->run.s, device, all, bytes);
   x->b->all_reduce(x->b, x->world, x->run.s, device, bytes / sizeof(double), EXEC_F64, EXEC_SUM);
   x->b->download(x->b, x->run.s, all, device, bytes);
-  x->b->dealloc(x->b, x->run.s, device, bytes);
+  memory_release(&x->memory, x->run.s, device);
   return m;
 }
 

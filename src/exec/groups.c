@@ -144,9 +144,8 @@ static gboolean meet(Exec *x, GError **error)
   const int ranks[] = { p->cp, p->ep, p->experts_apart ? p->etp : 1 };
   BackendStream *s = x->lanes[LANE_COMPUTE];
   gsize bytes = 2 * (gsize)x->layout->mesh.ranks * sizeof(int32_t);
-  int32_t *words = x->b->alloc(x->b, s, bytes);
+  int32_t *words = memory_alloc_zero(&x->memory, s, PART_BUFFERS, bytes);
 
-  x->b->zero(x->b, s, words, bytes);
   for (gsize i = 0; i < G_N_ELEMENTS(comms); i++)
     if (ranks[i] > 1)
       greet_all(x, comms[i], ranks[i], words);
@@ -154,7 +153,7 @@ static gboolean meet(Exec *x, GError **error)
     for (int to = 0; to < x->program->n_rows; to++)
       greet_pair(x, from, to, words);
   x->b->barrier(x->b, x->world, s);
-  x->b->dealloc(x->b, s, words, bytes);
+  memory_release(&x->memory, s, words);
   x->b->sync(x->b, s);
   if (!x->b->failed(x->b))
     return TRUE;
