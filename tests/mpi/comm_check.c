@@ -6,8 +6,10 @@
  *   mpirun -np N build/tests/mpi/comm_check [BACKEND]
  */
 #include "backend.h"
+#include "exec/cpu/cpu.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct {
   Backend *b;
@@ -199,6 +201,32 @@ static void check_copies(Check *c)
   c->b->host_free(c->b, host);
 }
 
+/* More elements than MPI counts are refused before anything moves, from or to whatever rank most of them go. */
+static void check_too_long(Check *c)
+{
+  gsize most = G_MAXINT, n = most / c->n_ranks + 1;
+  g_autofree gsize *each = g_new(gsize, c->n_ranks), *few = g_new0(gsize, c->n_ranks);
+  float *x = c->dx;
+
+  for (int i = 0; i < c->n_ranks; i++)
+    each[i] = n;
+  for (int kind = 0; kind < 5; kind++) {
+    if (kind == 0)
+      c->b->all_reduce(c->b, c->world, c->s, x, most + 1, EXEC_F32, EXEC_SUM);
+    else if (kind == 1)
+      c->b->all_gather(c->b, c->world, c->s, x, x, most + 1, EXEC_F32);
+    else if (kind == 2)
+      c->b->reduce_scatter(c->b, c->world, c->s, x, x, n, EXEC_F32);
+    else
+      c->b->all_to_all(c->b, c->world, c->s, x, x, (ExecCounts) { kind == 3 ? each : few, kind == 3 ? few : each },
+                       EXEC_F32);
+    const char *said = c->b->failed(c->b);
+    c->wrong += !said || !strstr(said, "elements is too long: expected 2147483647 at most");
+    c->checked++;
+    cpu_of(c->b)->error[0] = 0;
+  }
+}
+
 static void check_size(Check *c, gsize n)
 {
   c->n = n;
@@ -217,6 +245,8 @@ static void check_size(Check *c, gsize n)
     check_send(c);
   c->b->barrier(c->b, c->world, c->s);
   check_doubles(c);
+  if (c->n_ranks > 1 && c->computes && g_str_equal(c->b->name, "cpu"))
+    check_too_long(c);
   c->b->dealloc(c->b, c->s, c->dx, room(c));
   c->b->dealloc(c->b, c->s, c->dy, room(c));
   c->b->sync(c->b, c->s);

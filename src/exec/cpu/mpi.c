@@ -34,14 +34,14 @@ static gboolean check(CpuBackend *b, int status, const char *what)
   return FALSE;
 }
 
-/* MPI counts elements, and places of all that a rank has, in an int. */
-static gboolean too_long(const CpuMessage *m)
+/* Elements that MPI counts, and the places of all that a rank has: in an int. */
+static gsize counted(const CpuMessage *m)
 {
-  gsize all = m->kind == COMM_REDUCE_SCATTER ? m->n * m->comm->size : m->n, sums[2] = { all, all };
+  gsize all = m->kind == COMM_REDUCE_SCATTER ? m->n * m->comm->size : m->n, sums[2] = { 0, 0 };
 
   for (int i = 0; m->counts && i < 2 * m->comm->size; i++)
     sums[i / m->comm->size] += m->counts[i];
-  return MAX(sums[0], sums[1]) > INT_MAX;
+  return m->counts ? MAX(sums[0], sums[1]) : all;
 }
 
 static MPI_Comm comm_of(const CpuMessage *m)
@@ -178,8 +178,8 @@ static void begin(CpuBackend *b, CpuMessage *m)
   MPI_Request *request = request_of(m);
 
   *request = MPI_REQUEST_NULL;
-  if (too_long(m)) {
-    cpu_fail(b, "MPI: a message of %zu elements is too long", m->n);
+  if (counted(m) > INT_MAX) {
+    cpu_fail(b, "MPI: a message of %zu elements is too long: expected %d at most", counted(m), INT_MAX);
     return;
   }
   switch (m->kind) {
