@@ -58,7 +58,7 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   router.rows[0].rows = w.experts;
   router.replicated = TRUE;
   router.partial = shape->tp > 1;
-  params_add(all, router);
+  g_array_append_val(all, router);
   params_experts(shape, spec, layer, &w, all);
   if (w.shared == 0)
     return;
@@ -201,13 +201,8 @@ static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Ex
   }
 }
 
-/* What shared experts make of rows, summed over ranks but where the routed experts' part is still to be, too. */
-static void *shared_rows(const LayerRun *r, const Experts *w, void *part)
-{
-  return w->path ? rows_sum(r, part) : part;
-}
-
-/* The shared experts' part, of the rows of `all`, or NULL. */
+/* The shared experts' part, of the rows of `all`, or NULL; summed over ranks but where the routed experts' part is still
+ * to be, too. */
 static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *all)
 {
   int tokens = r->shape.tokens, hidden = r->shape.hidden;
@@ -225,7 +220,7 @@ static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   void *out = run_buffer(r, (gsize)tokens * hidden);
   linear_forward(r, (LinearSize) { tokens, w->shared, hidden }, kept[SHARED_ACT], lw->weight[BLOCK_SHARED_DOWN], NULL,
                  out);
-  return shared_rows(r, w, out);
+  return w->path ? rows_sum(r, out) : out;
 }
 
 /* Joins what routed and shared experts make of rows, or of their gradients, and sums it over ranks as far as it is
@@ -302,7 +297,7 @@ static void *shared_input(const LayerRun *r, const LayerWeights *lw, LayerState 
   run_drop(r, &dact);
   void *part = run_buffer(r, (gsize)tokens * hidden);
   linear_input(r, (LinearSize) { tokens, hidden, w->shared_up }, kept[D_SHARED_UP], lw->weight[BLOCK_SHARED_UP], part);
-  return shared_rows(r, w, part);
+  return w->path ? rows_sum(r, part) : part;
 }
 
 /* Gradients of the experts' outputs, returned, and of the logits. */

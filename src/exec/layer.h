@@ -197,7 +197,6 @@ void state_drop(const LayerRun *r, LayerState *state, guint slots); /* a bit a s
 /* Parameters of a norm and of a product, appended. */
 void params_norm(const LayerShape *shape, int layer, int slot, GArray *params);
 Param param_matrix(int layer, int slot, int cols, double deviation);
-void params_add(GArray *params, Param p);
 
 /* Of a product: x has rows x in, y rows x out. */
 typedef struct {

@@ -35,7 +35,7 @@ static void add_bias(Param p, GArray *params)
   p.cols = p.all_cols = 1;
   p.first_col = 0;
   p.deviation = 0;
-  params_add(params, p);
+  g_array_append_val(params, p);
 }
 
 void params_column(const LayerShape *shape, Param p, const int *widths, int n, gboolean bias, GArray *params)
@@ -47,7 +47,7 @@ void params_column(const LayerShape *shape, Param p, const int *widths, int n, g
     p.rows[i] = (ParamRows) { widths[i], first + widths[i] * shape->tp_rank };
     first += widths[i] * shape->tp;
   }
-  params_add(params, p);
+  g_array_append_val(params, p);
   if (bias)
     add_bias(p, params);
 }
@@ -58,7 +58,7 @@ void params_row(const LayerShape *shape, Param p, gboolean bias, GArray *params)
   p.rows[0].rows = shape->hidden;
   p.first_col = p.cols * shape->tp_rank;
   p.all_cols = p.cols * shape->tp;
-  params_add(params, p);
+  g_array_append_val(params, p);
   p.replicated = TRUE;
   if (bias)
     add_bias(p, params);

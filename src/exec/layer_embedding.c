@@ -16,13 +16,13 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   table.end_row = shape->model->vocab;
   table.tied = shape->model->tied_embeddings;
   if (!shape->spread)
-    params_add(all, table);
+    g_array_append_val(all, table);
   if (shape->model->position_rows == 0)
     return;
   positions.n_rows = 1;
   positions.rows[0].rows = shape->model->position_rows;
   positions.replicated = TRUE;
-  params_add(all, positions);
+  g_array_append_val(all, positions);
 }
 
 void rows_look_up(const LayerRun *r, BackendStream *s, const int32_t *tokens, const void *table, void *y)

@@ -21,11 +21,11 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   table = logits;
   logits.tied = logits.copy = tied;
   if (!tied || !shape->spread)
-    params_add(all, logits);
+    g_array_append_val(all, logits);
   table.slot = HEAD_TABLE;
   table.id = EMBEDDING_TABLE;
   if (shape->spread)
-    params_add(all, table);
+    g_array_append_val(all, table);
 }
 
 ExecLoss head_loss(const LayerRun *r, const LayerState *state, void *logits, void *softmax)

@@ -30,11 +30,6 @@ void state_drop(const LayerRun *r, LayerState *state, guint slots)
       run_drop(r, &state->kept[i]);
 }
 
-void params_add(GArray *params, Param p)
-{
-  g_array_append_val(params, p);
-}
-
 Param param_matrix(int layer, int slot, int cols, double deviation)
 {
   gint64 id = slot < PARAM_IDS ? (gint64)layer * PARAM_IDS + slot : -((gint64)layer * PARAM_SLOTS + slot);
@@ -52,13 +47,13 @@ void params_norm(const LayerShape *shape, int layer, int slot, GArray *params)
   p.replicated = TRUE;
   p.partial = shape->sp;
   p.early = TRUE;
-  params_add(params, p);
+  g_array_append_val(params, p);
   if (!shape->model->norm_bias)
     return;
   p.slot++;
   p.id++;
   p.mean = 0;
-  params_add(params, p);
+  g_array_append_val(params, p);
 }
 
 ExecGemm linear_forward_product(LinearSize z, const void *x, const void *w, const void *bias, void *y)
