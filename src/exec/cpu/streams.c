@@ -169,7 +169,7 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message)
 static void ask_large_pages(CpuBackend *b, const char *p, size_t bytes)
 {
   const char *heap_end = sbrk(0), *end = p < heap_end ? heap_end : p + bytes;
-  const char *from = p < heap_end && b->heap_asked ? b->heap_asked : p;
+  const char *from = p < heap_end && b->heap_asked ? MIN(p, b->heap_asked) : p;
 
   if (p < heap_end ? end == b->heap_asked : bytes < LARGE_PAGE)
     return;
