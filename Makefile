@@ -198,19 +198,21 @@ $(EXEC_LIB): $(EXEC_OBJ) $(CUDA_OBJ)
 
 $(EXEC_OBJ): private override CPPFLAGS += $(EXEC_CFLAGS)
 
+# There are many tests: they are linked in half the time where the linker gold is and they need not be movable, and again
+# without what debuggers read. Programs with sanitizers serve tests alone.
+FAST_LINK := $(if $(shell command -v "$$($(CC) -print-prog-name=ld.gold 2>/dev/null)"),-no-pie -fuse-ld=gold)
+TEST_LINK := $(FAST_LINK) $(if $(SAN),,$(if $(CI),-Wl$(comma)-S))
+PROGRAM_LINK := $(if $(SAN),$(if $(FUZZ)$(EMULATED)$(CUDA),,$(FAST_LINK)))
+
 $(BUILD)/tdp-run: $(HOST)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(PROGRAM_LINK) $^ $(EXEC_LIBS) -o $@
 
 # Measuring needs the executor's kernels, fitting needs GSL: OpenBLAS comes first.
 ifneq ($(EXEC),)
 $(call obj,src/cli/tdp_calibrate.c): private override CPPFLAGS += -DTDP_EXEC
 $(BUILD)/tdp-calibrate: $(BUILD)/obj/src/cli/tdp_calibrate.o $(LIB) $(EXEC_LIB)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell $(PKG_CONFIG) --libs gsl) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(PROGRAM_LINK) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell $(PKG_CONFIG) --libs gsl) -o $@
 endif
-
-# There are many tests: they are linked in half the time where the linker gold is and they need not be movable, and again
-# without what debuggers read.
-TEST_LINK := $(if $(shell command -v "$$($(CC) -print-prog-name=ld.gold 2>/dev/null)"),-no-pie -fuse-ld=gold) $(if $(SAN),,$(if $(CI),-Wl$(comma)-S))
 
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
@@ -221,7 +223,7 @@ $(BUILD)/tests/mpi/%: $(HOST)/obj/tests/mpi/%.o $(call host_obj,$(TEST_LIB_SRC))
 	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(PROGRAM_LINK) $^ $(PKG_LIBS) -o $@
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	@mkdir -p $(@D)
@@ -243,7 +245,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/bench_%.o $(call obj,$(TEST_LIB_SRC))
 $(call obj,tests/fuzz/fuzz_control.c): src/exec/control.c src/exec/control_meet.c
 $(BUILD)/fuzz-control: $(call obj,src/exec/control_net.c)
 $(BUILD)/fuzz-%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(call obj,tests/fuzz/served.c tests/program_check.c $(if $(FUZZ),,tests/fuzz/replay.c)) $(LIB)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) -Wl,--wrap=files_read $(filter %.o,$^) $(LIB) $(PKG_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(PROGRAM_LINK) $(if $(FUZZ),-fsanitize=fuzzer) -Wl,--wrap=files_read $(filter %.o,$^) $(LIB) $(PKG_LIBS) -o $@
 
 # Pages of docs/ that are computed: what they say is checked by tests/pages.sh.
 $(call obj,$(wildcard tests/pages/*.c)): private override CPPFLAGS += -Itests
