@@ -129,6 +129,37 @@ START_TEST(plans_that_do_not_run)
 }
 END_TEST
 
+/* Where no change alone fits, the path goes by less memory, and ends at what fits; where nothing does, there is none. */
+START_TEST(few_changes_make_it_fit)
+{
+  Case c = llama(8);
+  double bytes;
+
+  c.plan.tp = 2;
+  c.plan.dp = 4;
+  c.plan.micro_batch = 16;
+  cluster_keep_free(c.cluster, 0.4);
+  g_autoptr(NearbyPlans) near = nearby_plans(c.model, c.cluster, &c.plan, NULL, 1);
+  ck_assert(near->legal && !near->fits && near->changes->len == 0);
+  ck_assert_uint_gt(near->path->len, 1);
+  bytes = near->metrics.peak_memory_bytes;
+  for (guint i = 0; i < near->path->len; i++) {
+    const Nearby *n = &g_array_index(near->path, Nearby, i);
+    g_autofree char *change = nearby_change(i ? &g_array_index(near->path, Nearby, i - 1).plan : &c.plan, &n->plan);
+    ck_assert(plan_check(&n->plan, c.model, c.cluster, NULL) == RULE_NONE);
+    ck_assert_double_eq(n->metrics.iteration_s, simulated_s(&c, &n->plan));
+    ck_assert_double_lt(n->metrics.peak_memory_bytes, bytes);
+    ck_assert_str_eq(n->change, change);
+    bytes = n->metrics.peak_memory_bytes;
+  }
+  ck_assert_double_le(bytes, g_array_index(near->path, Nearby, near->path->len - 1).metrics.capacity_bytes);
+  c.cluster->device.memory_bytes /= 20;
+  g_autoptr(NearbyPlans) none = nearby_plans(c.model, c.cluster, &c.plan, NULL, 1);
+  ck_assert(!none->fits && none->path->len == 0);
+  clear(&c);
+}
+END_TEST
+
 START_TEST(threads_are_no_matter)
 {
   Case c = llama(16);
@@ -180,4 +211,4 @@ START_TEST(stops_are_heard)
 }
 END_TEST
 
-TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, threads_are_no_matter, stops_are_heard)
+TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, few_changes_make_it_fit, threads_are_no_matter, stops_are_heard)

@@ -142,7 +142,8 @@ static void append_near(const Improvement *m, GString *text)
   else
     append_answer(text, m->near->fits ? "One change" : "One change that makes it run", alone);
   if (m->near->path->len > 1)
-    append_answer(text, "A few changes, each with those above it", few);
+    append_answer(text, m->near->changes->len > 0 || m->near->fits ? "A few changes, each with those above it"
+                        : "A few changes that make it run, each with those above it", few);
 }
 
 static void append_best(const Improvement *m, GString *text)

@@ -296,8 +296,9 @@ static GArray *nearby_list(void)
   return list;
 }
 
-/* Changes of a plan that fit and take less than `least`, the best first. */
-static GArray *changes_of(const Walk *w, const Plan *from, double least)
+/* Changes of a plan that fit and take less than `least`, the best first; `leanest`: of those that do not fit the one that
+ * needs least memory, if it needs less than it says. */
+static GArray *changes_of(const Walk *w, const Plan *from, double least, Nearby *leanest)
 {
   g_autoptr(GArray) proposals = g_array_new(FALSE, FALSE, sizeof(Plan));
   GArray *found = nearby_list();
@@ -314,6 +315,9 @@ static GArray *changes_of(const Walk *w, const Plan *from, double least)
     for (int i = 0; i < n; i++) {
       const Metrics *m = &tried[i].metrics;
       Nearby change = { tried[i].plan, *m, NULL };
+      if (tried[i].done && m->peak_memory_bytes > m->capacity_bytes &&
+          m->peak_memory_bytes < leanest->metrics.peak_memory_bytes)
+        *leanest = change;
       if (!tried[i].done || m->peak_memory_bytes > m->capacity_bytes || m->iteration_s >= least)
         continue;
       change.change = nearby_change(from, &tried[i].plan);
@@ -335,34 +339,50 @@ static void measure(const Walk *w, const Plan *plan, NearbyPlans *out)
   out->fits = out->metrics.peak_memory_bytes <= out->metrics.capacity_bytes;
 }
 
+/* Where a path is: its step and its memory, INFINITY where it does not fit or is not legal. */
+typedef struct {
+  Plan at;
+  double step_s, bytes;
+} Standing;
+
+static void take(GArray *path, Standing *p, const Nearby *change)
+{
+  const Metrics *m = &change->metrics;
+  Nearby taken = { change->plan, *m, nearby_change(&p->at, &change->plan) };
+
+  *p = (Standing) { change->plan, m->peak_memory_bytes > m->capacity_bytes ? INFINITY : m->iteration_s,
+                    m->peak_memory_bytes };
+  g_array_append_val(path, taken);
+}
+
 NearbyPlans *nearby_plans(const Model *model, const Cluster *cluster, const Plan *plan, Stop *stop, int threads)
 {
   NearbyPlans *out = g_new0(NearbyPlans, 1);
   g_autoptr(PriceCache) prices = price_cache_new(model, cluster);
   g_autoptr(Rounds) rounds = rounds_new(model, cluster, prices, NULL, NULL, stop, threads);
   const Walk w = { model, cluster, rounds, stop };
-  Plan at = *plan;
 
   measure(&w, plan, out);
-  double step_s = out->fits ? out->metrics.iteration_s : INFINITY;
+  Standing p = { *plan, out->fits ? out->metrics.iteration_s : INFINITY,
+                 out->legal ? out->metrics.peak_memory_bytes : INFINITY };
   out->path = nearby_list();
   for (int i = 0; i < NEARBY_CHANGES; i++) {
-    GArray *changes = changes_of(&w, &at, i == 0 ? step_s : step_s * (1 - NEARBY_GAIN));
+    Nearby leanest = { .metrics.peak_memory_bytes = p.bytes };
+    GArray *changes = changes_of(&w, &p.at, i == 0 ? p.step_s : p.step_s * (1 - NEARBY_GAIN), &leanest);
     const Nearby *best = changes->len ? &g_array_index(changes, Nearby, 0) : NULL;
-    gboolean gains = best && (!isfinite(step_s) || best->metrics.iteration_s <= step_s * (1 - NEARBY_GAIN));
-    if (gains) {
-      Nearby taken = { best->plan, best->metrics, g_strdup(best->change) };
-      at = best->plan;
-      step_s = best->metrics.iteration_s;
-      g_array_append_val(out->path, taken);
-    }
+    gboolean gains = best && (!isfinite(p.step_s) || best->metrics.iteration_s <= p.step_s * (1 - NEARBY_GAIN));
+    gboolean leaner = !gains && !isfinite(p.step_s) && leanest.metrics.peak_memory_bytes < p.bytes;
+    if (gains || leaner)
+      take(out->path, &p, gains ? best : &leanest);
     if (i == 0)
       out->changes = changes;
     else
       g_array_unref(changes);
-    if (!gains)
+    if (!gains && !leaner)
       break;
   }
+  if (!isfinite(p.step_s))
+    g_array_set_size(out->path, 0);
   return out;
 }
 
