@@ -31,6 +31,16 @@ START_TEST(fix_is_read)
   ck_assert(!fixed_parse("--fix", "", &f, &error));
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "precision=fp8", &f, &error));
+  test_error(&error, 2, "--fix: precision: fp8: expected the option --precision to say it");
+  f = fixed_none();
+  ck_assert(!fixed_parse("--why-not", "gbs=8", &f, &error));
+  test_error(&error, 2, "--why-not: gbs: 8: expected the option --global-batch to say it");
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "fsdp=8", &f, &error));
+  ck_assert(g_str_has_suffix(error->message, "; did you mean \"zero\"?"));
+  g_clear_error(&error);
+  f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
   test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, split_rank, dp, cp, cp_comm, cp_a2a, "
                         "ep, etp, dispatcher, mbs, schedule, order, zero, shard, offload, offload_layers, optimizer, sp, "

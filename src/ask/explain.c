@@ -235,8 +235,11 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
     }
   } else {
     double lost = pair[1].metrics.iteration_s - pair[0].metrics.iteration_s;
-    g_autofree char *label = plan_label(pair[1].plan), *losses = report_losses(pair, 2);
-    if (lost == 0)
+    g_autofree char *label = plan_label(pair[1].plan), *own = plan_label(pair[0].plan);
+    g_autofree char *losses = report_losses(pair, 2);
+    if (lost == 0 && g_str_equal(label, own))
+      g_string_append_printf(s, "The recommended plan has %s: %s.\n", values, label);
+    else if (lost == 0)
       g_string_append_printf(s, "The best plan with %s is as fast as what is recommended.\n%s", values, losses);
     else
       g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s (%.1f %%) %s than the recommended plan, "

@@ -125,10 +125,28 @@ static gboolean fix_value(const PlanKey *key, const char *value, Fixed *out, GEr
   return (key->id == KEY_SCHEDULE ? fix_schedule : key->id == KEY_GRAPH ? fix_graph : fix_recompute)(key, value, out, error);
 }
 
-/* The name of a key where its value stands under another title in rankings; NULL where it does not. */
+/* The option that says a key of plans which is none of these; NULL where none does. */
+static const char *option_of(const char *name)
+{
+  static const char *const options[][2] = {
+    { "precision", "--precision" }, { "fp8_recipe", "--precision, as in fp8:mxfp8," }, { "framework", "--framework" },
+    { "gpus", "--gpus" }, { "gbs", "--global-batch" }, { "global_batch_size", "--global-batch" }, { "seq", "--seq" },
+    { "seq_length", "--seq" }, { "adapter", "--adapter" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(options); i++)
+    if (g_str_equal(name, options[i][0]))
+      return options[i][1];
+  return NULL;
+}
+
+/* The name of a key where rankings have its value under another title, or other tools call it so; NULL where neither does. */
 static const char *titled(const char *name)
 {
-  static const char *const titles[][2] = { { "chunks", "vpp" }, { "micro", "mbs" } };
+  static const char *const titles[][2] = { { "chunks", "vpp" }, { "micro", "mbs" }, { "fsdp", "zero" },
+                                           { "tensor_parallel", "tp" }, { "pipeline_parallel", "pp" },
+                                           { "data_parallel", "dp" }, { "context_parallel", "cp" },
+                                           { "expert_parallel", "ep" } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(titles); i++)
     if (g_str_equal(name, titles[i][0]))
@@ -145,6 +163,10 @@ static gboolean fix_one(const char *name, const char *value, Fixed *out, GError 
 
   if (named && named->fix != FIX_NONE)
     return fix_value(named, value, out, error);
+  if (option_of(name)) {
+    g_autofree char *option = g_strdup_printf("the option %s to say it", option_of(name));
+    return bad_fix(error, name, value, option);
+  }
   for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
     const PlanKey *key = plan_key_of(id);
     if (key->fix == FIX_NONE)
