@@ -25,6 +25,19 @@ static void put_experts(ConfigReading *r, JsonWriter *w)
     json_put_int(w, "shared_ffn_hidden", shared);
 }
 
+/* models/qwen.py: the kernels of flash attention look back over so many tokens, a row's own among them, but in layers whose
+ * queries and keys are not turned. */
+static void put_window(ConfigReading *r, JsonWriter *w)
+{
+  int window = config_int(r, MODEL "sliding_window_size", 0), every = config_int(r, MODEL "no_rope_layer", 0);
+
+  if (window < 1)
+    return;
+  json_put_int(w, "window", window);
+  if (every > 0)
+    json_put_int(w, "sliding_window_pattern", every);
+}
+
 static gboolean read_model(ConfigReading *r)
 {
   const Settings *s = r->from;
@@ -57,6 +70,8 @@ static gboolean read_model(ConfigReading *r)
   json_put_real(&w, "norm_epsilon", *epsilon ? g_ascii_strtod(epsilon, NULL) : 1e-6);
   if (qwen && settings_true(s, MODEL "attention_bias", FALSE))
     json_put_bool(&w, "qkv_bias", TRUE);
+  if (qwen)
+    put_window(r, &w);
   json_put_bool(&w, "tied_embeddings", settings_true(s, MODEL "tie_word_embeddings", FALSE));
   put_experts(r, &w);
   json_close(&w, '}');
