@@ -103,6 +103,25 @@ START_TEST(attributes_are_read)
 }
 END_TEST
 
+/* Megatron-FSDP, whose gradients no argument names: the model's own in all software since Core 0.17, whatever it is like. */
+START_TEST(fsdp_gradients_are_the_models)
+{
+  static const struct { const char *framework, *says; } rows[] = {
+    { "nemo-2026-08-library", "bf16" }, { "nemo-2026-06", "bf16" }, { "megatron-core-2026", "bf16" },
+    { "megatron-core-dev-2026", "bf16" }, { "nemo-2026-04", NULL }, { "megatron-core", NULL },
+  };
+  const char *text = RECIPE("    cfg.ddp.use_megatron_fsdp = True\n");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autoptr(Launch) l = launch_read(text, "x.py", &(LaunchOptions) { .framework = rows[i].framework }, NULL);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_msg(rows[i].says ? strstr(l->plan, "\"main_grads_dtype\": \"bf16\"") != NULL
+                               : !strstr(l->plan, "main_grads_dtype"), "%s: %s", rows[i].framework, l->plan);
+    ck_assert_ptr_nonnull(strstr(l->plan, "\"zero_stage\": 3"));
+  }
+}
+END_TEST
+
 /* What cannot be read without running it is said, and so is what a call may change. */
 START_TEST(what_is_not_read_is_said)
 {
@@ -254,5 +273,5 @@ START_TEST(changes_read_back)
 }
 END_TEST
 
-TEST_LOOPS("launch bridge", { attributes_are_read, G_N_ELEMENTS(bodies) }, { what_is_not_read_is_said }, { constants_are_read }, { other_starts_are_refused },
+TEST_LOOPS("launch bridge", { attributes_are_read, G_N_ELEMENTS(bodies) }, { what_is_not_read_is_said }, { fsdp_gradients_are_the_models }, { constants_are_read }, { other_starts_are_refused },
            { changes_are_python, G_N_ELEMENTS(changes) }, { changes_read_back, 6 })

@@ -53,10 +53,9 @@ static gboolean wide_by_default(const char *framework)
  * everywhere. What runs the script is not known to be either: that is said. */
 static const char *unnamed_grads(Reading *r, const char *framework)
 {
-  static const char *const recent[] = { "megatron-core-2026", "megatron-core-dev-2026", "nemo-2026-06",
-                                        "nemo-2026-08", NULL };
+  g_autoptr(Framework) f = framework_load(framework, NULL);
 
-  if (g_strv_contains(recent, framework))
+  if (f && f->fsdp_own_gradients)
     return "auto";
   if (!r->framework && reading_flag(r, "bf16") && !reading_flag(r, "grad_reduce_in_bf16"))
     launch_assume_open(&r->to, "--framework megatron-core-2026", "main_grads_dtype: fp32, as before Core 0.17: since "

@@ -143,6 +143,7 @@ static const JsonField fields[] = {
   { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
   { "waits_for_whole_rows", JSON_BOOL, FIELD(waits_for_whole_rows), .optional = TRUE },
+  { "fsdp_own_gradients", JSON_BOOL, FIELD(fsdp_own_gradients), .optional = TRUE },
   { "overlap_offload", JSON_BOOL, FIELD(overlap_offload) },
   { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
   { "attention_without_flash", JSON_ENUM, FIELD(attention_without_flash), .names = without_flash_names },

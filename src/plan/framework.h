@@ -202,6 +202,7 @@ typedef struct {
   gboolean stage_outputs;     /* pipeline stages keep what they sent until its backward has run */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
+  gboolean fsdp_own_gradients; /* Megatron-FSDP accumulates gradients in the model's format unless told another */
   gboolean waits_for_whole_rows; /* sums of rows that sequence parallelism does not divide are waited for, whatever the
                                     plan overlaps */
   gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only
