@@ -52,6 +52,8 @@ static const Read reads[] = {
     NULL, "cluster" }, /* a server's name; chunks without a pipeline */
   { ROW("1", "full", "1", "fp16", "3"),
     "plan: global_batch_size: 16: expected a multiple of data_parallel_size 2 x micro_batch_size 3" },
+  { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,,0,,1,,65536,65536,1,2,16,none,fp16,,,,9,,,\n",
+    "plan: gpus: 8: expected tensor 1 x pipeline 1 x context 65536 x data 65536 = 4294967296", "tp pp" }, /* 2^32 */
 };
 
 START_TEST(rows_are_read)

@@ -174,10 +174,11 @@ static inline void plan_set_format(Plan *p, DType format)
 
 /* Ranks that hold the same weights: gradients are summed over them, and ZeRO
  * divides states over them (Megatron's distributed optimizer and FSDP2 count
- * context-parallel ranks in). */
+ * context-parallel ranks in). Degrees of a plan that no rule has seen yet may
+ * pass an int: then the largest one. */
 static inline int plan_replicas(const Plan *p)
 {
-  return p->dp * p->cp;
+  return (int)MIN(G_MAXINT, (gint64)p->dp * p->cp);
 }
 
 /* Ranks over which ZeRO divides what it divides; the others hold copies of it. */

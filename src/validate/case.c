@@ -66,15 +66,15 @@ static int default_ffn(const Csv *csv, int row, int hidden)
 }
 
 /* Ranks that hold a model: what data and context parallelism leave, tensor parallelism in a node first (Narayanan et
- * al. 2021, takeaway 1). */
+ * al. 2021, takeaway 1). One division after another: a product of degrees of a wrong row may be any number. */
 static void fill_degrees(Case *c, CaseNumbers *n)
 {
-  int ranks = n->dp > 0 ? MAX(1, n->gpus / (n->dp * n->cp)) : MAX(1, n->tp) * MAX(1, n->pp);
+  gint64 ranks = n->dp > 0 ? MAX(1, n->gpus / n->dp / n->cp) : (gint64)MAX(1, n->tp) * MAX(1, n->pp);
 
-  take_default(c, &n->tp, "tp", n->pp > 0 ? MAX(1, ranks / n->pp) : MIN(ranks, c->cluster->devices_per_node));
-  take_default(c, &n->pp, "pp", MAX(1, ranks / n->tp));
+  take_default(c, &n->tp, "tp", n->pp > 0 ? (int)MAX(1, ranks / n->pp) : (int)MIN(ranks, c->cluster->devices_per_node));
+  take_default(c, &n->pp, "pp", (int)MAX(1, ranks / n->tp));
   if (n->dp < 0)
-    n->dp = MAX(1, n->gpus / MAX(1, n->tp * n->pp * n->cp));
+    n->dp = MAX(1, n->gpus / n->tp / n->pp / n->cp);
 }
 
 static void fill_architecture(Case *c, const Csv *csv, int row, CaseNumbers *n)
