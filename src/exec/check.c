@@ -119,7 +119,7 @@ static gboolean check_passes(const Layout *l, GError **error)
   if (r->granularity == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return input_error(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                        p->framework->name);
-  if (p->experts_apart && p->dispatch >= DISPATCH_FLEX)
+  if (p->experts_apart && dispatch_by_kernels(p->dispatch))
     return input_error(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
                        expert_dispatch_names[p->dispatch], expert_dispatch_names[DISPATCH_ALL_TO_ALL],
                        expert_dispatch_names[DISPATCH_GATHER]);

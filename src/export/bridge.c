@@ -105,7 +105,7 @@ static void put_experts(Export *e, GString *text)
                            export_dispatcher(e));
   else if (model_has_experts(e->model)) /* flex, which recipes have, needs ranks to send to */
     g_string_append(text, "  moe_token_dispatcher_type: alltoall\n");
-  if (p->experts_apart && (p->dispatch == DISPATCH_HYBRID || p->dispatch == DISPATCH_FLEX))
+  if (p->experts_apart && dispatch_by_kernels(p->dispatch))
     g_string_append_printf(text, "  moe_flex_dispatcher_backend: %s\n", p->dispatch == DISPATCH_FLEX ? "deepep" : "hybridep");
   if (shares_experts(e->model))
     g_string_append_printf(text, "  moe_shared_expert_overlap: %s\n", export_truth(p->overlap_experts));

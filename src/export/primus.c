@@ -167,7 +167,7 @@ static void add_notes(Export *e)
 
   launch(e, "FILE", line);
   export_note(e, "Start it in a checkout of Primus: %s", line->str);
-  if (p->experts_apart && (p->dispatch == DISPATCH_FLEX || p->dispatch == DISPATCH_HYBRID))
+  if (p->experts_apart && dispatch_by_kernels(p->dispatch))
     export_note(e, "moe_token_dispatcher_type: %s: Megatron-LM's, which needs deep_ep; Primus-Turbo's is "
                    "use_turbo_deepep", expert_dispatch_names[p->dispatch]);
   if (p->formats.products == PRODUCTS_FP4)

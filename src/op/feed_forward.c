@@ -74,7 +74,7 @@ static void activation(Build *b, double elements, gboolean inside)
 static void weigh_activations(Build *b, double elements)
 {
   const PassLayout *p = b->passes;
-  gboolean both = p->experts_apart && (p->dispatch == DISPATCH_FLEX || p->dispatch == DISPATCH_HYBRID);
+  gboolean both = p->experts_apart && dispatch_by_kernels(p->dispatch);
   double e = b->bytes * elements, wide = both ? WIDE * elements : 0;
   int gated = b->spec->ffn.kind == MLP_SWIGLU;
 

@@ -104,7 +104,7 @@ static gboolean check_dispatch(const Subject *s, GError **error)
   if (!(f->dispatch >> p->dispatch & 1))
     return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
                   expert_dispatch_names[p->dispatch], f->name);
-  if (p->dispatch >= DISPATCH_FLEX && cluster->device.kernels.dispatch.s_per_byte == 0)
+  if (dispatch_by_kernels(p->dispatch) && cluster->device.kernels.dispatch.s_per_byte == 0)
     return broken(error, "moe_token_dispatcher_type: \"%s\": expected alltoall or allgather, no kernels of it are known "
                          "for %s", expert_dispatch_names[p->dispatch], cluster->device.name);
   if (p->dispatch == DISPATCH_FLEX && f->flex_node > 0 && !deepep_runs(ranks, f->flex_node, cluster->devices_per_node))

@@ -228,7 +228,7 @@ static int schedule_mechanisms(const Plan *p)
 
 static int expert_mechanisms(const Plan *p)
 {
-  return plan_experts_apart(p) ? 1 + (p->dispatch >= DISPATCH_FLEX) : 0;
+  return plan_experts_apart(p) ? 1 + dispatch_by_kernels(p->dispatch) : 0;
 }
 
 static gboolean narrows_states(const Optimizer *o)
