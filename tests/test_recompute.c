@@ -234,9 +234,9 @@ static char *made_again(const Planned *f, int layer)
   return g_string_free(names, FALSE);
 }
 
-/* InternLM's norms are functions that are checkpointed where the block is not: casts, norms and the sum between the halves
- * run again, of which the 16-bit input of each stays and not its fp32 copy. The head's norm is none of them, nor is
- * anything else where whole blocks are made again. */
+/* InternLM's norms are functions that are checkpointed where the block is not: casts, norms and the sum between the
+ * halves run again, of which the 16-bit input of each stays and not its fp32 copy. The head's norm is none of them, nor
+ * is anything else where whole blocks are made again. */
 START_TEST(norms_checkpointed_by_themselves)
 {
   double values = 1024.0 * 1024, kept[2][2];
@@ -252,7 +252,8 @@ START_TEST(norms_checkpointed_by_themselves)
       kept[own][full] = saved_of(&f, 1);
       g_autofree char *names = made_again(&f, 1), *head = made_again(&f, 3);
       if (!full)
-        ck_assert_str_eq(names, own ? "norm input cast, attention norm, residual, norm input cast, feed-forward norm" : "");
+        ck_assert_str_eq(names, own ? "norm input cast, attention norm, residual, norm input cast, feed-forward norm"
+                                    : "");
       ck_assert_str_eq(head, "");
     }
   ck_assert_double_eq_tol(kept[0][0] - kept[1][0], 2 * (4 - 2) * values, 1);

@@ -238,8 +238,8 @@ static inline gboolean build_has_block(const Build *b)
   return b->spec->kind == LAYER_BLOCK || b->spec->kind == LAYER_MTP;
 }
 
-/* OP_CHECKPOINTED if norms of this layer are functions that are checkpointed by themselves (Framework.checkpointed_norms);
- * else 0. */
+/* OP_CHECKPOINTED if norms of this layer are functions that are checkpointed by themselves
+ * (Framework.checkpointed_norms); else 0. */
 static inline guint build_checkpoints_norms(const Build *b)
 {
   return build_has_block(b) && !b->spec->detached && b->passes->framework->checkpointed_norms ? OP_CHECKPOINTED : 0;

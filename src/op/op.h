@@ -41,8 +41,8 @@ typedef struct {
   OpKind kind;
   Pass pass;        /* PASS_FORWARD, PASS_INPUT or PASS_WEIGHT */
   guint redone, dropped; /* bits of modules that make it again under selective recompute; that drop what it keeps. The
-                            first bit behind them, OP_CHECKPOINTED, of `redone` is set of functions that are checkpointed
-                            by themselves in layers that keep the rest: Framework.checkpointed_norms */
+                            first bit of `redone` behind them, OP_CHECKPOINTED, is set in functions that layers which
+                            keep the rest checkpoint by themselves: Framework.checkpointed_norms */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean overlaps; /* likewise under a plan that overlaps tensor-parallel communication: op_is_async() */
   gboolean joins;   /* waits for the asynchronous collectives before it */

@@ -158,8 +158,8 @@ typedef struct {
   gboolean compiled_loss;     /* a fused loss is made by a compiler, not a kernel of a library */
   gboolean triangular_softmax; /* a fused one of causal scores leaves out what the mask hides */
   gboolean wide_norm_inputs;  /* norms of blocks and of the head work on an fp32 copy of their input, and keep it */
-  gboolean checkpointed_norms; /* blocks that are kept make their norms, and the residual sum and cast before them, again
-                                  in the backward, and keep what goes in */
+  gboolean checkpointed_norms; /* blocks that are kept make their norms, and the residual sum and cast before them,
+                                  again in the backward, and keep what goes in */
   gboolean plain_norms;       /* or PyTorch itself has, or apex first had, which read rows again for weights' gradients */
   gboolean fused_rope;
   gboolean mixer_copies;      /* rows lie by position, and are copied for Mamba-2, whose kernels take them by sequence */
