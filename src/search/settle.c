@@ -253,9 +253,9 @@ void search_enter(Search *s, guint at, double value)
 
 double search_order_s(Search *s, const Plan *plan, const Layout *layout, const PriceSums *sums)
 {
-  double order_s = floors_of_order(s->options->floors, plan);
+  double order_s = s->options->known > 0 ? floors_of_order(s->options->floors, plan) : 0;
 
-  if (s->options->known > 0 && search_value(s, s->objective, layout, order_s, 0) > s->options->known)
+  if (order_s > 0 && search_value(s, s->objective, layout, order_s, 0) > s->options->known)
     return order_s;
   order_s = bound_time_by_order(s->model, layout, s->cluster, sums);
   if (s->options->brief)

@@ -117,10 +117,12 @@ static gboolean bound_closer(const Search *s, Tied *t, double limit_s)
   const Layout layout = layout_of(&t->plan);
   const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
   double bytes = fmax(t->candidate.memory_bytes, bound_memory_by_order(s->model, &layout, sums));
-  double step_s = fmax(t->candidate.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
 
+  if (bytes > s->cluster->device.memory_bytes)
+    return FALSE;
+  double step_s = fmax(t->candidate.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
   t->standing = standing_of(s, &t->plan, bytes, step_s);
-  return step_s <= limit_s && bytes <= s->cluster->device.memory_bytes;
+  return step_s <= limit_s;
 }
 
 void search_ties(Search *s)
