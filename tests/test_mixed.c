@@ -202,7 +202,8 @@ START_TEST(splits_go_by_what_each_type_keeps)
   g_autoptr(PriceTable) prices = price_table_new(in.model, LAYOUT(&p), in.cluster);
   g_autoptr(Trace) trace = simulate_plan(in.model, in.cluster, &p);
   trace_metrics(trace, &m);
-  LeastWork least = least_work_of(in.model, prices, in.cluster);
+  g_autoptr(PriceCache) cache = price_cache_new(in.model, in.cluster);
+  LeastWork least = price_cache_least(cache, PASSES(&p), FALSE);
   double fused = 0;
   for (int i = 0; i < in.model->n_layers; i++)
     fused += price_of_layer(prices, in.model, 0, i)->saved_bytes;

@@ -36,12 +36,12 @@ static void add_use(LayerUses *u, const Model *model, int layer)
   u->working += model_layer(model, layer)->kind != LAYER_EMBEDDING;
 }
 
-LayerUses *layer_uses(const Model *model, gboolean by_layer)
+LayerUses *layer_uses(const Model *model)
 {
-  LayerUses *uses = g_new0(LayerUses, by_layer ? model->n_layers : model->n_specs);
+  LayerUses *uses = g_new0(LayerUses, model->n_specs);
 
   for (int i = 0; i < model->n_layers; i++)
-    add_use(&uses[by_layer ? i : model->layers[i]], model, i);
+    add_use(&uses[model->layers[i]], model, i);
   return uses;
 }
 
@@ -124,17 +124,6 @@ LeastWork least_work(const LeastLayers *layers, const Cluster *cluster)
     if (layers->uses[i].all > 0)
       add_entry(&work, &layers->uses[i], &layers->layers[i], layers->n, types, weights);
   return work;
-}
-
-LeastWork least_work_of(const Model *model, const PriceTable *prices, const Cluster *cluster)
-{
-  g_autofree LeastLayer *list = g_new(LeastLayer, prices->n_types * prices->n);
-  g_autofree LayerUses *uses = layer_uses(model, prices->by_layer);
-  const LeastLayers layers = { list, uses, prices->n };
-
-  for (int i = 0; i < prices->n_types * prices->n; i++)
-    list[i] = least_layer(&prices->layers[i], FALSE);
-  return least_work(&layers, cluster);
 }
 
 /* Seconds of a micro-batch on the rank that holds most blocks, at least. */

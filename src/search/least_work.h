@@ -27,8 +27,8 @@ typedef struct {
 /* With a host that is never waited for, if `unhosted`: no pass takes less whatever part of its ops a graph records. */
 LeastLayer least_layer(const LayerPrice *price, gboolean unhosted);
 
-/* Layers of the model that have an entry: of a PriceTable, which is a spec of it, or a layer; or of specs with their
- * products cast and, behind these, in 16 bits. */
+/* Layers of the model that have an entry: a spec of it, or, of specs with their products cast and, behind these, in 16
+ * bits, one of both. */
 typedef struct {
   int all;
   int inner;   /* between the first and the last */
@@ -36,8 +36,8 @@ typedef struct {
   int working; /* others than embeddings */
 } LayerUses;
 
-/* Of each entry; owned by the caller. */
-LayerUses *layer_uses(const Model *model, gboolean by_layer);
+/* Of each spec, or of both; owned by the caller. */
+LayerUses *layer_uses(const Model *model);
 LayerUses *layer_uses_of_specs(const Model *model, const PassLayout *passes);
 
 /* Blocks that take the same; of more kinds than that several count as the quickest of them. */
@@ -65,7 +65,6 @@ typedef struct {
 } LeastWork;
 
 LeastWork least_work(const LeastLayers *layers, const Cluster *cluster);
-LeastWork least_work_of(const Model *model, const PriceTable *prices, const Cluster *cluster);
 
 /*
  * Seconds of a step from its passes alone, however layers are split.

@@ -176,7 +176,7 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->times = op_times_new();
   cache->n_works = cluster_types(cluster) * model->n_specs * WORKS;
   cache->works = g_new0(KnownWork, cache->n_works);
-  cache->uses = layer_uses(model, FALSE);
+  cache->uses = layer_uses(model);
   cache->room = g_new(LeastLayer, 2 * cache->n_works / WORKS);
   cache->priced = g_hash_table_new_full(passes_hash, passes_equal, priced_free, NULL);
   for (int i = 0; i < 2; i++)
