@@ -1,5 +1,6 @@
 #include "cost/op_times.h"
 
+#include "base/hash.h"
 #include "cost/price.h"
 
 #include <string.h>
@@ -37,23 +38,10 @@ static void fill_key(Key *key, const Op *op, const PassLayout *passes, const Clu
   key->op.flops = key->op.saved_bytes = key->op.spare = 0;
 }
 
-static guint64 mixed(guint64 hash, guint64 word)
-{
-  hash = (hash ^ word) * G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
-  return hash ^ hash >> 29;
-}
-
 static guint hash_of(gconstpointer entry)
 {
-  guint64 words[sizeof(Key) / sizeof(guint64)], even = 0, odd = 0;
-
   G_STATIC_ASSERT(sizeof(Key) % sizeof(guint64) == 0);
-  memcpy(words, entry, sizeof words);
-  for (gsize i = 0; i + 1 < G_N_ELEMENTS(words); i += 2) { /* side by side */
-    even = mixed(even, words[i]);
-    odd = mixed(odd, words[i + 1]);
-  }
-  return (guint)mixed(mixed(even, odd), words[G_N_ELEMENTS(words) - 1]);
+  return hash_words(entry, sizeof(Key));
 }
 
 static gboolean same(gconstpointer a, gconstpointer b)

@@ -1,5 +1,7 @@
 #include "search/floors.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -9,12 +11,7 @@ G_STATIC_ASSERT(sizeof(Plan) % sizeof(guint64) == 0);
 
 static guint plan_hash(gconstpointer plan)
 {
-  guint64 words[sizeof(Plan) / sizeof(guint64)], hash = 0;
-
-  memcpy(words, plan, sizeof words);
-  for (gsize i = 0; i < G_N_ELEMENTS(words); i++)
-    hash = (hash ^ words[i]) * G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
-  return hash >> 32;
+  return hash_words(plan, sizeof(Plan));
 }
 
 static gboolean plan_equal(gconstpointer a, gconstpointer b)
