@@ -224,27 +224,23 @@ static void note_exchanged(PassParts *parts, Axis axis, double seconds)
   parts->expert_s += axis == AXIS_EXPERT ? seconds : 0;
 }
 
-/* Of an exchange whose kernels ask whether all is done before they count rows, which is what the host waits for. */
-static double asked_s(const Lanes *l, const Op *op, double share)
-{
-  gboolean asks = op->counted && op->kind == OP_COLLECTIVE && !is_beside(l, op) && !op_is_async(op, l->passes);
-
-  return asks ? share * dispatch_quiet_s(l->cluster, &op->collective.group, op->collective.quiets) : 0;
-}
-
 static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
 {
   PassPrice *p = l->price;
   double seconds = share * time->seconds, host_s = op_is_recorded(op, l->passes) ? 0 : share * time->issue_s;
-  double before_s = l->compute_end, first_s = asked_s(l, op, share);
+  double before_s = l->compute_end, first_s = 0;
+  gboolean beside = is_beside(l, op), waited = op->kind == OP_COLLECTIVE && !beside && !op_is_async(op, l->passes);
 
+  /* an exchange whose kernels ask whether all is done before they count rows, which is what the host waits for */
+  if (waited && op->counted)
+    first_s = share * dispatch_quiet_s(l->cluster, &op->collective.group, op->collective.quiets);
   p->host_s += host_s;
   issue(&l->run, 0, first_s);
   if (op->counted)
     drain(l);
   if (op->joins)
     join(l);
-  if (is_beside(l, op)) {
+  if (beside) {
     l->exchange_s += seconds;
     l->exchange_slowdown = time->slowdown;
     p->tensor_s += seconds;
@@ -253,7 +249,7 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
     l->axis = op->collective.axis;
     p->tensor_s += seconds;
-    if (!op_is_async(op, l->passes)) {
+    if (waited) {
       l->tensor_end -= share * chunks_hidden_s(time, op->collective.group.size);
       join(l);
     }
