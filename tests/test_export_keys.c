@@ -122,6 +122,8 @@ static const Change changes[] = {
   { "store_param_remainders", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"store_param_remainders\": true" },
   { "main_params_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"main_params_dtype\": \"bf16\"" },
   { "main_grads_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"main_grads_dtype\": \"bf16\"" },
+  { "main_params_dtype", "deepspeed", SHARDED,
+    SHARDED ", \"main_params_dtype\": \"bf16\", \"exp_avg_dtype\": \"bf16\", \"exp_avg_sq_dtype\": \"bf16\"" },
   { "exp_avg_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"exp_avg_dtype\": \"bf16\"" },
   { "exp_avg_sq_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"exp_avg_sq_dtype\": \"bf16\"" },
   { "grad_reduce_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"grad_reduce_dtype\": \"bf16\"" },

@@ -7,6 +7,7 @@
 
 #define MICRO "\"train_micro_batch_size_per_gpu\": "
 #define STEPS "\"gradient_accumulation_steps\": "
+#define NARROW "\"bf16\": { \"enabled\": true, \"bf16_master_weights_and_grads\": true"
 #define BF16 "\"bf16\": { \"enabled\": true }"
 #define PARTED "\"activation_checkpointing\": { \"partition_activations\": true }"
 
@@ -55,6 +56,13 @@ static const struct {
     { "\"main_grads_dtype\": \"fp16\"", "\"grad_reduce_dtype\": \"fp32\"" }, "" },
   { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"auto\" } }", 8, { "!_dtype\"" },
     "data_types.grad_accum_dtype: the model's own format: the file says auto\n" },
+  /* main weights and moments in the model's format, which only Adam's kind has */
+  { "{ " MICRO "2, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
+    { "\"main_params_dtype\": \"bf16\"", "\"exp_avg_dtype\": \"bf16\"", "\"exp_avg_sq_dtype\": \"bf16\"",
+      "!main_grads_dtype" }, "" },
+  { "{ " MICRO "2, " NARROW " } }", 8, { "\"main_params_dtype\": \"bf16\"", "!exp_avg" }, "" },
+  { "{ " MICRO "2, \"optimizer\": { \"type\": \"SGD\" }, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
+    { "\"main_params_dtype\": \"bf16\"", "!exp_avg" }, "" },
   /* inputs of blocks that are made again are divided over tensor-parallel ranks alone */
   { "{ " MICRO "2, " PARTED " }", 8, { "\"recompute_granularity\": \"none\"" },
     "activation_checkpointing.partition_activations: true: divides nothing, the file has no tensor parallelism\n" },
@@ -114,7 +122,7 @@ START_TEST(formats_are_said)
   ck_assert_uint_eq(l->beyond->len, 1);
   ck_assert_str_eq(l->beyond->pdata[0],
                    "buffers, buckets and formats other than the software's usual ones: "
-                   "bf16.bf16_master_weights_and_grads, fp16.fp16_master_weights_and_grads, torch_autocast.enabled");
+                   "fp16.fp16_master_weights_and_grads, torch_autocast.enabled");
   ck_assert_str_eq(l->ignored->pdata[0], "learning rate and other constants: fp16.loss_scale");
 }
 END_TEST

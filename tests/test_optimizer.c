@@ -2,6 +2,7 @@
 #include "cost/kernel.h"
 #include "main.h"
 #include "op/fp8.h"
+#include "plan/excludes.h"
 #include "planned.h"
 
 /* Blocks of width h = 1,024 with feed-forwards of f = 3,072, untied, 1,024 rows of vocabulary. */
@@ -399,6 +400,45 @@ START_TEST(choices_have_rules)
 }
 END_TEST
 
+/* DeepSpeed has main weights and moments in bf16 together, and wide moments beside narrow main weights on the host alone. */
+START_TEST(deepspeed_parts_no_states)
+{
+  static const struct {
+    StateFormat main, first, second;
+    Store store;
+    int zero;
+    gboolean remainders, runs;
+  } rows[] = {
+    { FORMAT_USUAL, FORMAT_USUAL, FORMAT_USUAL, STORE_DEVICE, 1, FALSE, TRUE },
+    { FORMAT_BF16, FORMAT_BF16, FORMAT_BF16, STORE_DEVICE, 1, FALSE, TRUE },
+    { FORMAT_BF16, FORMAT_BF16, FORMAT_BF16, STORE_DEVICE, 3, FALSE, TRUE },
+    { FORMAT_BF16, FORMAT_BF16, FORMAT_BF16, STORE_CPU, 2, FALSE, TRUE },
+    { FORMAT_BF16, FORMAT_USUAL, FORMAT_USUAL, STORE_CPU, 2, FALSE, TRUE },
+    { FORMAT_BF16, FORMAT_BF16, FORMAT_BF16, STORE_DEVICE, 0, FALSE, FALSE },
+    { FORMAT_BF16, FORMAT_USUAL, FORMAT_USUAL, STORE_DEVICE, 2, FALSE, FALSE },
+    { FORMAT_USUAL, FORMAT_BF16, FORMAT_BF16, STORE_DEVICE, 2, FALSE, FALSE },
+    { FORMAT_USUAL, FORMAT_BF16, FORMAT_BF16, STORE_CPU, 2, FALSE, FALSE },
+    { FORMAT_BF16, FORMAT_BF16, FORMAT_USUAL, STORE_DEVICE, 2, FALSE, FALSE },
+    { FORMAT_BF16, FORMAT_FP8, FORMAT_FP8, STORE_DEVICE, 2, FALSE, FALSE },
+    { FORMAT_FP16, FORMAT_FP16, FORMAT_FP16, STORE_DEVICE, 2, FALSE, FALSE },
+    { FORMAT_USUAL, FORMAT_USUAL, FORMAT_USUAL, STORE_DEVICE, 2, TRUE, FALSE },
+  };
+  Planned f;
+
+  setup(&f, "deepspeed", 8);
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    f.plan.zero = rows[i].zero;
+    f.plan.offload.optimizer = rows[i].store;
+    f.plan.optimizer.formats[STATE_MAIN_PARAMS] = rows[i].main;
+    f.plan.optimizer.formats[STATE_EXP_AVG] = rows[i].first;
+    f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = rows[i].second;
+    f.plan.optimizer.remainders = rows[i].remainders;
+    ck_assert_msg((plan_excluded(&f.plan, f.model, f.cluster, f.framework) == 0) == rows[i].runs, "row %zu", i);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 /* What is written reads back, and what is as usual is left out. */
 START_TEST(keys_go_round)
 {
@@ -432,5 +472,5 @@ END_TEST
 TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book },
            { steps_by_their_bytes }, { products_in_tf32 }, { recipes_by_their_bytes, G_N_ELEMENTS(recipes) },
            { rows_have_scales }, { recipes_have_rules }, { fp16_scales_its_loss }, { whole_gradients_are_scaled },
-           { gradients_of_others_are_cleared },
-           { sums_over_tensor_ranks }, { choices_have_rules }, { keys_go_round })
+           { gradients_of_others_are_cleared }, { sums_over_tensor_ranks }, { choices_have_rules },
+           { deepspeed_parts_no_states }, { keys_go_round })

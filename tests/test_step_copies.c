@@ -71,6 +71,11 @@ START_TEST(groups_of_the_step)
   plan.zero = 3;
   ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, one), 6 * 1e9);
   ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 6 * 1e9);
+  plan.optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_BF16; /* which gradients are as narrow as */
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, one), 2 * 1e9);
+  plan.zero = 1;
+  ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, one), 0); /* whole gradients are gone by then */
+  plan.optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_USUAL;
   plan.zero = 0;
   plan.dp = 1;
   ck_assert_double_eq(op_step_copies(LAYOUT(&plan)->states, two), 4 * (8e9 + 6e9 + 8e9));

@@ -54,6 +54,10 @@ static void put_formats(const StateLayout *s, JsonWriter *w)
   if (s->formats.precision != DTYPE_FP32) {
     json_open(w, precision_names[s->formats.precision], '{');
     json_put_bool(w, "enabled", TRUE);
+    if (s->optimizer.formats[STATE_MAIN_PARAMS] == FORMAT_BF16)
+      json_put_bool(w, "bf16_master_weights_and_grads", TRUE);
+    if (s->optimizer.formats[STATE_EXP_AVG] == FORMAT_BF16)
+      json_put_bool(w, "bf16_optimizer_states", TRUE);
     json_close(w, '}');
   }
   json_open(w, "data_types", '{');

@@ -4,6 +4,7 @@
 #include "plan/optimizer.h"
 
 #include <math.h>
+#include <string.h>
 
 #define ZERO "zero_optimization."
 #define SUB_GROUP_ALL 1e12
@@ -223,6 +224,21 @@ static void put_formats(ConfigReading *r, const char *precision, JsonWriter *w)
     json_put_string(w, "grad_reduce_dtype", reduced);
 }
 
+/* Main weights in the model's bf16, and Adam's moments with them (runtime/precision_config.py). */
+static void put_states(ConfigReading *r, const char *precision, JsonWriter *w)
+{
+  const char *type = settings_text(r->from, "optimizer.type");
+
+  if (!g_str_equal(precision, "bf16"))
+    return;
+  if (settings_true(r->from, "bf16.bf16_master_weights_and_grads", FALSE))
+    json_put_string(w, "main_params_dtype", "bf16");
+  if (settings_true(r->from, "bf16.bf16_optimizer_states", FALSE) && (!*type || g_str_equal(type, "auto") || g_ascii_strncasecmp(type, "adam", strlen("adam")) == 0)) {
+    json_put_string(w, "exp_avg_dtype", "bf16");
+    json_put_string(w, "exp_avg_sq_dtype", "bf16");
+  }
+}
+
 /* What is partitioned over tensor-parallel ranks are the inputs of blocks that are made again. */
 static void put_recompute(ConfigReading *r, int tp, JsonWriter *w)
 {
@@ -289,6 +305,7 @@ static gboolean read_both(ConfigReading *r)
   put_optimizer(r, &w);
   json_put_string(&w, "precision", precision_of(r));
   put_formats(r, precision_of(r), &w);
+  put_states(r, precision_of(r), &w);
   json_put_string(&w, "framework", r->framework ? r->framework : "deepspeed");
   json_close(&w, '}');
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);

@@ -250,10 +250,12 @@ double op_step_bytes(const StateLayout *s, double params, double largest)
   return copies + flat_updated(s, params, blocks, G_N_ELEMENTS(blocks));
 }
 
-/* An fp32 copy of a gradient that is kept in less. */
+/* An fp32 copy of a gradient that is kept in less than the main weights. */
 static double wide_copy(const StateLayout *s)
 {
-  return s->gradient_bytes < dtype_bytes[DTYPE_FP32] ? dtype_bytes[DTYPE_FP32] : 0;
+  gboolean narrow = s->optimizer.formats[STATE_MAIN_PARAMS] > FORMAT_FP32;
+
+  return !narrow && s->gradient_bytes < dtype_bytes[DTYPE_FP32] ? dtype_bytes[DTYPE_FP32] : 0;
 }
 
 /* Megatron-LM's precision-aware optimizer, which formats of states ask for, reads gradients as they are kept. */
@@ -272,7 +274,7 @@ static double flattened_part(const StateLayout *s, double params)
 {
   double part = params / s->optimizer_parts, copy = wide_copy(s);
 
-  if (s->zero == 1 && s->formats.precision == DTYPE_BF16 && copy == 0)
+  if (s->zero == 1 && s->formats.precision == DTYPE_BF16 && s->gradient_bytes >= dtype_bytes[DTYPE_FP32])
     return 0;
   return (s->gradient_bytes + copy) * (s->zero == 3 ? MIN(part, SUB_GROUP_PARAMS) : part);
 }

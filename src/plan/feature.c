@@ -226,6 +226,27 @@ static gboolean state_formats(const Subject *s)
   return optimizer_has_formats(&s->plan->optimizer);
 }
 
+static gboolean narrow_main(const Subject *s)
+{
+  return s->plan->optimizer.formats[STATE_MAIN_PARAMS] > FORMAT_FP32;
+}
+
+/* Main weights and Adam's moments that are not all in the weights' bf16, or none of them: on the host moments may be wide
+ * beside narrow main weights. */
+static gboolean parted_states(const Subject *s)
+{
+  const Optimizer *o = &s->plan->optimizer;
+  const StateFormat moments[] = { o->formats[STATE_EXP_AVG], o->formats[STATE_EXP_AVG_SQ] };
+  gboolean main = narrow_main(s), apart = o->remainders || (main && o->formats[STATE_MAIN_PARAMS] != FORMAT_BF16);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(moments); i++) {
+    gboolean narrow = moments[i] > FORMAT_FP32;
+    apart |= narrow && moments[i] != FORMAT_BF16;
+    apart |= s->plan->offload.optimizer ? narrow && !main : narrow != main;
+  }
+  return apart && optimizer_kind(o)->formats >> STATE_EXP_AVG & 1;
+}
+
 static gboolean narrow_reduction(const Subject *s)
 {
   return s->plan->optimizer.formats[STATE_GRAD_REDUCE] > FORMAT_FP32;
@@ -432,6 +453,8 @@ static const struct {
   [FEATURE_MUON] = { "muon", muon, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
   [FEATURE_SGD] = { "sgd", sgd, PLAN_STATES, to_usual_optimizer, KEY_OPTIMIZER },
   [FEATURE_STATE_FORMATS] = { "state_formats", state_formats, PLAN_STATES, to_usual_formats },
+  [FEATURE_NARROW_MAIN] = { "narrow_main_params", narrow_main, PLAN_STATES, to_usual_formats },
+  [FEATURE_PARTED_STATES] = { "parted_states", parted_states, PLAN_STATES, to_usual_formats },
   [FEATURE_NARROW_REDUCTION] = { "narrow_reduction", narrow_reduction, PLAN_STATES, to_wide_reduction },
   [FEATURE_TENSOR_REDUCTION] = { "tensor_reduction", tensor_reduction, PLAN_STATES, to_usual_sums },
   [FEATURE_NO_SYNC] = { "no_sync", no_sync, PLAN_STATES, to_sync },
