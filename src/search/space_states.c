@@ -4,6 +4,15 @@
 #include "layout/layout.h"
 #include "search/excluded.h"
 
+/* Whether a framework has no plan with a feature, whatever else it has. */
+static gboolean excludes_alone(const Framework *f, Feature feature)
+{
+  for (guint i = 0; f->excludes && i < f->excludes->len; i++)
+    if (g_array_index(f->excludes, Exclusion, i).features == (guint64)1 << feature)
+      return TRUE;
+  return FALSE;
+}
+
 gboolean space_can(const Framework *f, SpaceExtra extra)
 {
   guint host = 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS | 1u << CHOICE_OFFLOAD_ACTIVATIONS;
@@ -16,7 +25,7 @@ gboolean space_can(const Framework *f, SpaceExtra extra)
   case SPACE_ZERO_PP:
     return (f->choices & zero_pp) == zero_pp;
   case SPACE_STATES:
-    return (f->state_formats & moments) == moments;
+    return (f->state_formats & moments) == moments && !excludes_alone(f, FEATURE_PARTED_STATES);
   case SPACE_ORDER:
     return f->tp_pp_dp;
   default:
