@@ -30,11 +30,11 @@ typedef struct {
   const char *model, *cluster, *plan; /* model: NULL = that of another tool's file */
 } TrainingNames;
 
-/* Loads all three, checked; the cluster takes the plan's size. `path`, of the plan's file, newly allocated; it and what else
- * was loaded is the caller's, also after an error. To `notes` (char *) goes a line on each thing that another tool's file
- * leaves open, and on what of it is not simulated. */
-gboolean cli_load_training(const TrainingNames *names, Model **model, Cluster **cluster, Plan *plan, Framework **framework,
-                           char **path, GPtrArray *notes, GError **error);
+/* Loads all three, checked; the cluster takes the plan's size. `path`, of the plan's file, newly allocated; it and what
+ * else was loaded is the caller's, also after an error. To `notes` (char *) goes a line on each thing that another tool's
+ * file leaves open, and on what of it is not simulated. */
+gboolean cli_load_training(const TrainingNames *names, Model **model, Cluster **cluster, Plan *plan,
+                           Framework **framework, char **path, GPtrArray *notes, GError **error);
 
 /* Such lines on stderr, as notes of the program; `name` (may be NULL) stands before each. */
 void cli_say_notes(const char *name, const GPtrArray *notes);

@@ -58,7 +58,8 @@ static gboolean check_asked(const TrainingFile *file, const LaunchOptions *asked
   return TRUE;
 }
 
-gboolean training_file_read(TrainingFile *file, const char *name, Model *model, const LaunchOptions *asked, GError **error)
+gboolean training_file_read(TrainingFile *file, const char *name, Model *model, const LaunchOptions *asked,
+                            GError **error)
 {
   LaunchOptions options = *asked;
 
@@ -70,7 +71,8 @@ gboolean training_file_read(TrainingFile *file, const char *name, Model *model, 
   if (!file->text)
     return FALSE;
   options.hidden = model ? model->hidden : 0;
-  if (!launch_text(file->text, file->length, file->path, &options, &file->launch, error) || !check_asked(file, asked, error))
+  if (!launch_text(file->text, file->length, file->path, &options, &file->launch, error) ||
+      !check_asked(file, asked, error))
     return FALSE;
   if (!file->model)
     file->model = file->launch ? launch_model(file->launch, file->path, error) : cli_load_model(NULL, error);
@@ -85,11 +87,13 @@ void training_file_clear(TrainingFile *file)
   g_clear_pointer(&file->model, model_free);
 }
 
-gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *plan, Framework **framework, GError **error)
+gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *plan, Framework **framework,
+                            GError **error)
 {
   const Launch *l = file->launch;
 
-  return plan_parse(l ? l->plan : file->text, l ? strlen(l->plan) : file->length, file->path, model, plan, framework, error);
+  return l ? plan_parse(l->plan, strlen(l->plan), file->path, model, plan, framework, error)
+           : plan_parse(file->text, file->length, file->path, model, plan, framework, error);
 }
 
 /* `options`: what tells a line's contents (Launch), of which the program has those in `has`. */
@@ -99,8 +103,8 @@ static void note_lines(GPtrArray *notes, const char *path, const char *title, co
   for (guint i = 0; i < lines->len; i++) {
     const char *option = options ? options->pdata[i] : NULL;
     gboolean there = option && has && g_strv_contains(has, option);
-    g_ptr_array_add(notes, g_strdup_printf("%s: %s%s%s%s%s", path, title, (const char *)lines->pdata[i], there ? " (" : "",
-                                           there ? option : "", there ? ")" : ""));
+    g_autofree char *answer = there ? g_strdup_printf(" (%s)", option) : g_strdup("");
+    g_ptr_array_add(notes, g_strdup_printf("%s: %s%s%s", path, title, (const char *)lines->pdata[i], answer));
   }
 }
 
@@ -112,8 +116,9 @@ static void note_launch(const Launch *launch, const char *path, const char *cons
   note_lines(notes, path, "not simulated, though time or memory may feel it: ", launch->beyond, NULL, NULL);
 }
 
-gboolean training_file_load(const TrainingFile *file, const Model *model, const char *adapter, Cluster *cluster, Plan *plan,
-                            Framework **framework, const char *const *has, GPtrArray *notes, GError **error)
+gboolean training_file_load(const TrainingFile *file, const Model *model, const char *adapter, Cluster *cluster,
+                            Plan *plan, Framework **framework, const char *const *has, GPtrArray *notes,
+                            GError **error)
 {
   if (!training_file_plan(file, model, plan, framework, error))
     return FALSE;
@@ -123,8 +128,8 @@ gboolean training_file_load(const TrainingFile *file, const Model *model, const 
          cli_fit_plan(file->path, model, cluster, plan, error);
 }
 
-gboolean cli_load_training(const TrainingNames *names, Model **model, Cluster **cluster, Plan *plan, Framework **framework,
-                           char **path, GPtrArray *notes, GError **error)
+gboolean cli_load_training(const TrainingNames *names, Model **model, Cluster **cluster, Plan *plan,
+                           Framework **framework, char **path, GPtrArray *notes, GError **error)
 {
   const LaunchOptions nothing = { 0 };
   g_auto(TrainingFile) file = { 0 };

@@ -24,20 +24,23 @@ typedef struct {
   Model *model;   /* that it is read with */
 } TrainingFile;
 
-/* `model`: to be taken instead of the file's, also after an error; NULL = that, and an error where it tells none. Of `asked` (import/launch.h) the
- * model's width is filled in here; a plan file of ours takes none of it, and a file that is no script no words of a command
- * line: TDP_ERROR_INPUT, and what is to be cleared. */
-gboolean training_file_read(TrainingFile *file, const char *name, Model *model, const LaunchOptions *asked, GError **error);
+/* `model`: instead of the file's, whose owner the file is from then on, also after an error; NULL = the file's, and an
+ * error where it tells none. Of `asked` (import/launch.h) the model's width is filled in here; a plan file of ours takes
+ * none of it, and a file that is no script no words of a command line: TDP_ERROR_INPUT, and what is to be cleared. */
+gboolean training_file_read(TrainingFile *file, const char *name, Model *model, const LaunchOptions *asked,
+                            GError **error);
 void training_file_clear(TrainingFile *file);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(TrainingFile, training_file_clear)
 
 /* Its plan of the model that it was read with; as plan_load(). */
-gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *plan, Framework **framework, GError **error);
+gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *plan, Framework **framework,
+                            GError **error);
 
-/* The same checked, on a cluster that takes its size. `adapter`: text of one that the plan takes instead of its own, or NULL.
- * To `notes` (char *) goes a line on each thing that another tool's file leaves open, with the option of `has` (NULL = the
- * program has none) that tells it, and on what of it is not simulated. */
-gboolean training_file_load(const TrainingFile *file, const Model *model, const char *adapter, Cluster *cluster, Plan *plan,
-                            Framework **framework, const char *const *has, GPtrArray *notes, GError **error);
+/* The same checked, on a cluster that takes its size. `adapter`: text of one that the plan takes instead of its own, or
+ * NULL. To `notes` (char *) goes a line on each thing that another tool's file leaves open, with the option of `has`
+ * (NULL = the program has none) that tells it, and on what of it is not simulated. */
+gboolean training_file_load(const TrainingFile *file, const Model *model, const char *adapter, Cluster *cluster,
+                            Plan *plan, Framework **framework, const char *const *has, GPtrArray *notes,
+                            GError **error);
 
 #endif

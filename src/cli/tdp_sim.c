@@ -19,7 +19,8 @@
 #include <string.h>
 
 typedef struct {
-  char *model, *cluster, *plan, *adapter, *csv, *plots, *trace, *trace_merged, *report, *power_limit, *script_args, *counts[2];
+  char *model, *cluster, *plan, *adapter, *csv, *plots, *trace, *trace_merged, *report, *power_limit;
+  char *script_args, *counts[2];
   char **given;    /* script_args, parted */
   int gpus, seq;   /* of another tool's file that does not say */
   double power_limit_w; /* 0 = not given */

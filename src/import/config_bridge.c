@@ -409,8 +409,8 @@ static void change(ConfigReading *r, char **text, const char *before, const char
 static const SettingGroup groups[] = {
   { FALSE, "data, tokenizer, checkpoints, logs and environment",
     { PRECISION ".bf16", PRECISION ".*_dtype", PRECISION ".autocast*", "recipe", "dataset*", "tokenizer*", "checkpoint*",
-      "logger*", "env_vars*", "validation*", "rng*", "rerun_state_machine*", "profiling*", "nvrx_straggler*", "dist", "train",
-      "ddp", "optimizer", "model", "comm_overlap", PRECISION, SENDS, "model.*", NULL } },
+      "logger*", "env_vars*", "validation*", "rng*", "rerun_state_machine*", "profiling*", "nvrx_straggler*", "dist",
+      "train", "ddp", "optimizer", "model", "comm_overlap", PRECISION, SENDS, "model.*", NULL } },
   { FALSE, "learning rate and other constants", { "scheduler*", "optimizer.*", NULL } },
   { TRUE, "formats other than the software's usual ones", { PRECISION ".*", NULL } },
   { .about = NULL },

@@ -228,12 +228,13 @@ static void put_formats(ConfigReading *r, const char *precision, JsonWriter *w)
 static void put_states(ConfigReading *r, const char *precision, JsonWriter *w)
 {
   const char *type = settings_text(r->from, "optimizer.type");
+  gboolean adam = !*type || g_str_equal(type, "auto") || g_ascii_strncasecmp(type, "adam", strlen("adam")) == 0;
 
   if (!g_str_equal(precision, "bf16"))
     return;
   if (settings_true(r->from, "bf16.bf16_master_weights_and_grads", FALSE))
     json_put_string(w, "main_params_dtype", "bf16");
-  if (settings_true(r->from, "bf16.bf16_optimizer_states", FALSE) && (!*type || g_str_equal(type, "auto") || g_ascii_strncasecmp(type, "adam", strlen("adam")) == 0)) {
+  if (settings_true(r->from, "bf16.bf16_optimizer_states", FALSE) && adam) {
     json_put_string(w, "exp_avg_dtype", "bf16");
     json_put_string(w, "exp_avg_sq_dtype", "bf16");
   }

@@ -54,8 +54,8 @@ const char *config_function(ConfigReading *r, gboolean (*is)(const Settings *set
     return found;
   const Setting *other = asked ? settings_last(r->from, asked) : NULL;
   if (other && n > 0) {
-    launch_fail(&r->to, "%s: starts from %s(), which is not read: expected one of %s: " ARGUMENTS_SAY " CONFIG=NAME", asked,
-                other->value, names->str);
+    launch_fail(&r->to, "%s: starts from %s(), which is not read: expected one of %s: " ARGUMENTS_SAY " CONFIG=NAME",
+                asked, other->value, names->str);
     return NULL;
   }
   launch_fail(&r->to, "%s: expected one of %s: " ARGUMENTS_SAY " CONFIG=NAME", asked ? asked : "which configuration",
@@ -71,7 +71,9 @@ Settings *config_function_settings(ConfigReading *r, const char *function)
 
   for (guint i = 0; i < r->from->list->len; i++) {
     const Setting *one = r->from->list->pdata[i];
-    const char *value = g_str_equal(one->value, "True") ? "true" : g_str_equal(one->value, "False") ? "false" : one->value;
+    const char *value = g_str_equal(one->value, "True")    ? "true"
+                        : g_str_equal(one->value, "False") ? "false"
+                                                           : one->value;
     if (strncmp(one->path, function, length) == 0 && one->path[length] == '.')
       settings_add_as(own, one->path + length + 1, g_strdup(value), one);
   }

@@ -21,10 +21,12 @@ int config_int(ConfigReading *r, const char *path, int usual);
 /* Sets the GPUs: those asked for, else `told`, else as few as divide by `each`; FALSE where they do not. */
 gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each);
 
-/* Of files of Python: the function that CONFIG of what is given names, or the only one that is such; NULL and the error. */
+/* Of files of Python: the function that CONFIG of what is given names, or the only one that is such; NULL and the
+ * error. */
 const char *config_function(ConfigReading *r, gboolean (*is)(const Settings *settings, const Setting *one));
 
-/* Its settings, by paths behind its name, with truths as TOML writes them, newly allocated; says what of it is not read. */
+/* Its settings, by paths behind its name, with truths as TOML writes them, newly allocated; says what of it is not
+ * read. */
 Settings *config_function_settings(ConfigReading *r, const char *function);
 
 /* Tools: what their files are told by, what they say, and what of it is not read. */

@@ -25,8 +25,8 @@ static void put_experts(ConfigReading *r, JsonWriter *w)
     json_put_int(w, "shared_ffn_hidden", shared);
 }
 
-/* models/qwen.py: the kernels of flash attention look back over so many tokens, a row's own among them, but in layers whose
- * queries and keys are not turned. */
+/* models/qwen.py: the kernels of flash attention look back over so many tokens, a row's own among them, but in layers
+ * whose queries and keys are not turned. */
 static void put_window(ConfigReading *r, JsonWriter *w)
 {
   int window = config_int(r, MODEL "sliding_window_size", 0), every = config_int(r, MODEL "no_rope_layer", 0);

@@ -143,8 +143,8 @@ static gboolean divides_rows(ConfigReading *r, const Degrees *d)
   if (d->tp == 1)
     return FALSE;
   if (!told && d->ep > 1)
-    launch_assume(&r->to, "enable_sequence_parallel: false: simulated as true: how rows reach experts of other ranks without "
-                  "it is not simulated");
+    launch_assume(&r->to, "enable_sequence_parallel: false: simulated as true: how rows reach experts of other ranks "
+                  "without it is not simulated");
   return told || d->ep > 1;
 }
 

@@ -432,7 +432,8 @@ static void change_parallelism(Changing *c)
     g_autofree char *raw = g_strdup_printf(quoted ? "\"%s\"" : "%s", value);
     if (!g_str_has_prefix(path, PARALLEL) || shard || (!differs(c, path) && !implied) ||
         g_str_equal(path, PARALLEL "pipeline_parallel_microbatch_size") ||
-        g_str_equal(path, PARALLEL "enable_async_tensor_parallel") || g_str_equal(path, BACKEND) || g_str_equal(path, ROWS) ||
+        g_str_equal(path, PARALLEL "enable_async_tensor_parallel") || g_str_equal(path, BACKEND) ||
+        g_str_equal(path, ROWS) ||
         (g_str_equal(path, PARALLEL "expert_tensor_parallel_degree") && !*own && g_str_equal(one->value, "1")))
       continue;
     set(c, path, raw, value, late && number(c->before, path, 1) <= 1 ? PYTHON_LATE : PYTHON_IN_PLACE);

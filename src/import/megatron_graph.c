@@ -17,7 +17,8 @@ const char *megatron_graph_kind(Reading *r)
   return g_str_equal(kind, "none") ? "" : kind;
 }
 
-/* What layers of the model have that was read; all where none was, as one that is told beside the file says what it has. */
+/* What layers of the model have that was read; all where none was, as one that is told beside the file says what it
+ * has. */
 static guint modules_of(Reading *r)
 {
   const char *text = r->to.out->model;

@@ -140,7 +140,8 @@ static const char *option_of(const char *name)
   return NULL;
 }
 
-/* The name of a key where rankings have its value under another title, or other tools call it so; NULL where neither does. */
+/* The name of a key where rankings have its value under another title, or other tools call it so; NULL where neither
+ * does. */
 static const char *titled(const char *name)
 {
   static const char *const titles[][2] = { { "chunks", "vpp" }, { "micro", "mbs" }, { "fsdp", "zero" },
