@@ -8,25 +8,23 @@ static gboolean reduces(const ProgramBuild *b)
   return p->framework->reduced_amax && formats_narrow(&p->formats) && p->formats.recipe == FP8_DELAYED;
 }
 
-/* Blocks of all chunks of a rank: they have one history. */
-static int blocks_of(const ProgramBuild *b, int rank)
+static int blocks_of(const ProgramBuild *b, Piece layers)
 {
   int blocks = 0;
 
-  for (int chunk = 0; chunk < b->shape.chunks; chunk++) {
-    Piece layers = stage_layers(b, program_stage(b, rank, chunk));
-    for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++)
-      blocks += model_layer(b->model, i)->kind == LAYER_BLOCK;
-  }
+  for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++)
+    blocks += model_layer(b->model, i)->kind == LAYER_BLOCK;
   return blocks;
 }
 
-static gboolean has_blocks(const ProgramBuild *b, Piece layers)
+/* Blocks of all chunks of a rank: they have one history. */
+static int blocks_of_rank(const ProgramBuild *b, int rank)
 {
-  for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++)
-    if (model_layer(b->model, i)->kind == LAYER_BLOCK)
-      return TRUE;
-  return FALSE;
+  int blocks = 0;
+
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
+    blocks += blocks_of(b, stage_layers(b, program_stage(b, rank, chunk)));
+  return blocks;
 }
 
 /* Whether that pass of these layers is the last of its chunk, in which ranks meet. */
@@ -34,7 +32,7 @@ static gboolean ends(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 {
   Piece whole = chunk_whole(chunk);
 
-  if (!has_blocks(b, whole))
+  if (blocks_of(b, whole) == 0)
     return FALSE;
   if (pass_is_backward(pass))
     return piece.first_layer == whole.first_layer;
@@ -55,7 +53,7 @@ void amax_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *
   if (!reduces(b) || b->layout->mesh.places == 1 || !ends(b, chunk, piece, s->pass))
     return;
   gather.memory.bytes = 2 * sizeof(float) * PRODUCTS * (pass_is_backward(s->pass) ? VALUES_BACKWARD : VALUES_FORWARD) *
-                        blocks_of(b, chunk->rank);
+                        blocks_of_rank(b, chunk->rank);
   update.memory.bytes = 2 * gather.memory.bytes;
   reduce.collective.what = COLLECTIVE_ALL_REDUCE;
   reduce.collective.bytes = gather.memory.bytes / 2;

@@ -167,6 +167,7 @@ void beside_issue(ProgramBuild *b);
 void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index);
 void chunk_clear(Chunk *chunk);
 Piece chunk_whole(const Chunk *chunk);
+Piece chunk_piece(const Chunk *chunk, int piece); /* -1 = whole */
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboolean releases); /* piece -1 = whole */
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again);
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);

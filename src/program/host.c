@@ -127,7 +127,7 @@ static int copy_segment(ProgramBuild *b, Chunk *chunk, int at, Copy copy)
   int *known = &chunk->copies[copy][MAX(at, 0)];
 
   if (*known < 0) {
-    Piece piece = at < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, at);
+    Piece piece = chunk_piece(chunk, at);
     Store store;
     Segment s = { .kind = copies[copy].kind, .slowdown = 1, .group = { .size = 1 }, .first_layer = piece.first_layer,
                   .n_layers = piece.n_layers };

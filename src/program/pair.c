@@ -15,7 +15,7 @@ static double exposed_share(const Segment *a, const Segment *b)
 static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean releases, const Slot *slot,
                           const Chunk *other_chunk, const Slot *other)
 {
-  Piece layers = piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
+  Piece layers = chunk_piece(chunk, piece);
   Segment s = pass_segment(b, chunk, layers, slot->pass, releases);
   Segment whole = pass_segment(b, chunk, chunk_whole(chunk), slot->pass, FALSE);
   Segment beside = pass_segment(b, other_chunk, chunk_whole(other_chunk), other->pass, FALSE);

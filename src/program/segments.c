@@ -106,7 +106,7 @@ Piece chunk_whole(const Chunk *chunk)
   return whole;
 }
 
-static Piece piece_at(const Chunk *chunk, int piece)
+Piece chunk_piece(const Chunk *chunk, int piece)
 {
   return piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
 }
@@ -116,7 +116,7 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboo
   int *known = piece < 0 ? &chunk->whole[releases][pass] : &chunk->split[releases][pass][piece];
 
   if (*known < 0)
-    *known = program_add_segment(b, pass_segment(b, chunk, piece_at(chunk, piece), pass, releases));
+    *known = program_add_segment(b, pass_segment(b, chunk, chunk_piece(chunk, piece), pass, releases));
   return *known;
 }
 
@@ -148,14 +148,14 @@ void segment_repeat(Segment *s, double times)
 
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts)
 {
-  Piece p = piece_at(chunk, piece);
+  Piece p = chunk_piece(chunk, piece);
 
   return states_of(b, p.strategy, experts)->sums && params_of(b, p, experts) > 0;
 }
 
 gboolean chunk_gathers(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts)
 {
-  Piece p = piece_at(chunk, piece);
+  Piece p = chunk_piece(chunk, piece);
 
   return chunk_has(b, chunk, piece, experts) ||
          (states_of(b, p.strategy, experts)->sums && fetched_frozen(b, p, experts).params > 0);
@@ -288,7 +288,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
   int *known = &chunk->reduce[experts][MAX(piece, 0)];
 
   if (*known < 0) {
-    Piece p = piece_at(chunk, piece);
+    Piece p = chunk_piece(chunk, piece);
     const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double own_params = params_of(b, p, experts), params = own_params + norm_params(b, chunk, p, experts);
@@ -310,7 +310,7 @@ int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
   int *known = &chunk->across[experts][MAX(piece, 0)];
 
   if (*known < 0) {
-    Piece p = piece_at(chunk, piece);
+    Piece p = chunk_piece(chunk, piece);
     const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double bytes = params_of(b, p, experts) * own_states(b)->reduce_bytes / states->shards;

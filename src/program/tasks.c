@@ -338,7 +338,7 @@ static gboolean drops_gradients(const RankBuild *r, int strategy)
 
 static void queue_gradients(RankBuild *r, const Chunk *chunk, int piece, int freed)
 {
-  Piece p = piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
+  Piece p = chunk_piece(chunk, piece);
   Leaving leaving = { freed, params_of(r->b, p, FALSE) + params_of(r->b, p, TRUE) };
 
   if (!drops_gradients(r, p.strategy))
