@@ -8,18 +8,10 @@
 #include "cost/collective.h"
 #include "cost/communicator.h"
 
-double ring_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-double tree_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-double hierarchical_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-double in_switch_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-double pairwise_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+AlgorithmSeconds ring_s, tree_s, hierarchical_s, in_switch_s, pairwise_s;
 
 /* What they ask of links (ports.c). */
-PortUse ring_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-PortUse tree_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-PortUse hierarchical_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-PortUse in_switch_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-PortUse pairwise_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+AlgorithmPorts ring_ports, tree_ports, hierarchical_ports, in_switch_ports, pairwise_ports;
 
 /* Ranks of the group in one domain of the tier below: 1 below tier 0. */
 int ranks_below(const GroupShape *group, int tier);

@@ -26,12 +26,15 @@ typedef struct {
   double port_s[TIER_MAX]; /* of transfer_s: each device's share of a tier is busy */
 } PortUse;
 
+/* Seconds of a collective of so many bytes over a group; INFINITY where the algorithm does not apply. */
+typedef double AlgorithmSeconds(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+typedef PortUse AlgorithmPorts(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+
 typedef struct {
   const char *name; /* "ring", "tree", "hierarchical", "in-switch", "pairwise" */
   gboolean optional; /* not in NCCL: used only where the cluster says that its library has it */
-  /* Seconds, or INFINITY where the algorithm does not apply. */
-  double (*seconds)(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
-  PortUse (*ports)(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+  AlgorithmSeconds *seconds;
+  AlgorithmPorts *ports;
 } CollectiveAlgorithm;
 
 typedef struct {
