@@ -14,44 +14,28 @@ typedef struct {
 /* Sets the error, which may be NULL, and returns FALSE. */
 #define broken(error, format, ...) input_error(error, "plan: " format, ##__VA_ARGS__)
 
-/* Rules of check_sharding.c; the first of them: of choices from one to another, the framework runs those that are taken. */
+/* A rule: FALSE and the error where the plan breaks it. */
+typedef gboolean Rule(const Subject *subject, GError **error);
+
+/* Of check_sharding.c: switches are those of plan_pass_switches(); of choices from one to another, the framework runs
+ * those that are taken. */
+Rule check_process, check_sharding, check_offload, check_switches, check_activations;
 gboolean check_engine(const Subject *subject, int from, int to, GError **error);
-gboolean check_process(const Subject *subject, GError **error);
-gboolean check_sharding(const Subject *subject, GError **error);
-gboolean check_optimizer(const Subject *subject, GError **error); /* check_optimizer.c */
-gboolean check_precision(const Subject *subject, GError **error); /* likewise; of the formats, then of blocks in 16 bits */
-gboolean check_formats(const Subject *subject, GError **error);
-gboolean check_wide(const Subject *subject, GError **error);
-gboolean check_offload(const Subject *subject, GError **error);
 
 /* What a rank's blocks that go to the host keep there in a micro-batch, bytes: about LayerWork.saved_bytes of the floor above. */
 double plan_offloaded_bytes(const Plan *plan, const Model *model);
-gboolean check_switches(const Subject *subject, GError **error); /* plan_pass_switches() */
-gboolean check_activations(const Subject *subject, GError **error);
 
-/* Of check_experts.c. */
-gboolean check_experts(const Subject *subject, GError **error);
-gboolean check_graph(const Subject *subject, GError **error);
-gboolean check_expert_rows(const Subject *subject, GError **error);
-gboolean check_exchange(const Subject *subject, GError **error); /* as Megatron Core's transformer_config.py has it */
-gboolean check_expert_copies(const Subject *subject, GError **error);
+/* Of check_optimizer.c: precision is of the formats, then of blocks in 16 bits. */
+Rule check_optimizer, check_precision, check_formats;
+
+/* Of check_experts.c: exchanges are as Megatron Core's transformer_config.py has them. */
+Rule check_experts, check_graph, check_expert_rows, check_exchange, check_expert_copies;
 
 /* Of check_adapter.c: of model, degrees and formats; of schedules; of passes; of states. */
-gboolean check_adapter(const Subject *subject, GError **error);
-gboolean check_adapter_schedule(const Subject *subject, GError **error);
-gboolean check_adapter_passes(const Subject *subject, GError **error);
-gboolean check_adapter_states(const Subject *subject, GError **error);
+Rule check_adapter, check_adapter_schedule, check_adapter_passes, check_adapter_states;
 
-/* Of check_strategies.c. */
-gboolean check_strategies(const Subject *subject, GError **error);
-
-/* Rules of check_family.c. */
-gboolean check_family(const Subject *subject, GError **error);
-gboolean check_shared_weights(const Subject *subject, GError **error);
-gboolean check_stacks(const Subject *subject, GError **error);
-gboolean check_sparse(const Subject *subject, GError **error);
-gboolean check_vocabulary(const Subject *subject, GError **error);
-gboolean check_chunks(const Subject *subject, GError **error);
-gboolean check_mtp(const Subject *subject, GError **error);
+/* Of check_strategies.c and check_family.c. */
+Rule check_strategies, check_family, check_shared_weights, check_stacks, check_sparse, check_vocabulary, check_chunks,
+    check_mtp;
 
 #endif

@@ -135,7 +135,7 @@ static gboolean check_recipe(const Subject *s, GError **error)
   return TRUE;
 }
 
-gboolean check_wide(const Subject *s, GError **error)
+static gboolean check_wide(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
   const char *key = plan_key_of(p->wide.start ? KEY_WIDE_START : KEY_WIDE_END)->field.key;

@@ -2,29 +2,13 @@
 #ifndef TDP_PLAN_KEY_VALUES_H
 #define TDP_PLAN_KEY_VALUES_H
 
-#include "plan/plan.h"
+#include "plan/keys.h"
 
-/* Each reads a value that is there, and writes one that says something; `write` is TRUE where no object of keys is
- * to be written beside it. */
-gboolean read_layer_split(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean write_layer_split(const Plan *plan, JsonWriter *w);
-gboolean read_strategies(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean write_strategies(const Plan *plan, JsonWriter *w);
-gboolean read_types(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean write_types(const Plan *plan, JsonWriter *w);
-gboolean read_recompute_layers(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean write_recompute_layers(const Plan *plan, JsonWriter *w);
-gboolean read_param_gather(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean read_graph_modules(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean write_graph_modules(const Plan *plan, JsonWriter *w);
-gboolean write_param_gather(const Plan *plan, JsonWriter *writer);
-gboolean write_recompute_modules(const Plan *plan, JsonWriter *w);
-
-/* "offload" as a word; an object is read and written by its keys. */
-gboolean read_adapter(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean write_adapter(const Plan *plan, JsonWriter *writer);
-gboolean read_offload(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-gboolean write_offload(const Plan *plan, JsonWriter *w);
+/* Each reads a value that is there, and writes one that says something; it is TRUE where no object of keys is to be
+ * written beside it. "offload" is a word here; an object is read and written by its keys. */
+KeyRead read_layer_split, read_strategies, read_types, read_recompute_layers, read_recompute_modules,
+    read_graph_modules, read_param_gather, read_adapter, read_offload;
+KeyWrite write_layer_split, write_strategies, write_types, write_recompute_layers, write_recompute_modules,
+    write_graph_modules, write_param_gather, write_adapter, write_offload;
 
 #endif

@@ -55,6 +55,10 @@ typedef enum {
   FIX_OWN,    /* what fixed.c reads: `choices` says it in words */
 } FixKind;
 
+/* How the value of a key is read and written that is no single number or name (key_values.h). */
+typedef gboolean KeyRead(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
+typedef gboolean KeyWrite(const Plan *plan, JsonWriter *writer);
+
 typedef struct {
   JsonField field;     /* name in its object, type, place in PlanFile, range or names; `read` takes JSON_ANY */
   const char *object;  /* key of the object that it stands in; NULL = the plan's own */
@@ -72,8 +76,8 @@ typedef struct {
   /* Of a switch of passes: it may be on where this holds; NULL = a rule of plan_check() says it. */
   gboolean (*allowed)(const Plan *plan, const Cluster *cluster);
   const char *needs;   /* the same in words */
-  gboolean (*read)(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
-  gboolean (*write)(const Plan *plan, JsonWriter *writer); /* FALSE, or NULL: its object of keys says it */
+  KeyRead *read;
+  KeyWrite *write;     /* FALSE, or NULL: its object of keys says it */
   const char *unit;    /* what a number counts, or the form of a value without type or names; NULL = none */
   const char *meaning; /* what it does, for docs/plan.md */
   const char *usual;   /* the rule of its default, likewise; NULL = the value that plan_default() gives every plan */

@@ -496,7 +496,7 @@ static gboolean check_shard_group(const Subject *s, GError **error)
 /* In the order of PlanRule; a rule that reads several parts in turn has a line for each. */
 static const struct {
   PlanRule rule;
-  gboolean (*holds)(const Subject *, GError **);
+  Rule *holds;
   PlanPart reads; /* the last part that it reads */
 } rules[] = {
   { RULE_GPUS, check_gpus, PLAN_DEGREES },
