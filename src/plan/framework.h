@@ -57,7 +57,7 @@ typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
  * deepseek-ai/DeepEP, branch hybrid-ep; Megatron Core's flex with the backend hybridep). */
 typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_FLEX, DISPATCH_HYBRID, DISPATCH_COUNT } ExpertDispatch;
 
-/* Whether rows go by kernels of their own, which send each once to a node (DeepEP, HybridEP), and not by collectives. */
+/* Whether rows go by kernels of their own, which send each once to a node (DeepEP, HybridEP), not by collectives. */
 static inline gboolean dispatch_by_kernels(ExpertDispatch dispatch)
 {
   return dispatch == DISPATCH_FLEX || dispatch == DISPATCH_HYBRID;

@@ -28,8 +28,10 @@ double lane_overlap(LaneSpans *lane, double from, double to)
 
   while (lane->next < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, lane->next))->end <= from)
     lane->next++;
-  for (guint i = lane->next; i < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, i))->start < to; i++) {
+  for (guint i = lane->next; i < lane->spans->len; i++) {
     const Span *s = g_ptr_array_index(lane->spans, i);
+    if (s->start >= to)
+      break;
     waited += span_overlap(s, at, to);
     at = MAX(at, s->end);
   }
