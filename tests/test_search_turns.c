@@ -58,8 +58,8 @@ START_TEST(turns_bound_drawn_pipelines)
 }
 END_TEST
 
-/* Of a long 1F1B whose sends take longer than its passes they tell nearly all: passes and their own fill and drain alone
- * tell less than half of it. */
+/* Of a long 1F1B whose sends take longer than its passes they tell nearly all: passes and their own fill and drain
+ * alone tell less than half of it. */
 START_TEST(turns_bound_slow_sends_closely)
 {
   Instance in;

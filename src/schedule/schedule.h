@@ -147,8 +147,8 @@ typedef struct {
   int (*peak)(const ScheduleShape *shape, int rank);
 
   /* Of one chunk whose passes take micro-batches in order: how many forwards a rank has run more than backwards, or
-   * input gradients, at most. The forward of each further micro-batch comes behind the backward of the one that is so many
-   * before it. At least 1; NULL = not known. */
+   * input gradients, at most. The forward of each further micro-batch comes behind the backward of the one that is
+   * so many before it. At least 1; NULL = not known. */
   int (*ahead)(const ScheduleShape *shape, int rank);
 } Schedule;
 

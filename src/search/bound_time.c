@@ -122,8 +122,8 @@ static double before_stage(const Bound *b, const double *sum, int stage)
 }
 
 /* What a rank waits for: the forward of each micro-batch comes behind the backward of one that was some before it
- * (Schedule.ahead), which went on to the last stage and back. Turns of that many micro-batches follow each other on every
- * rank, with what comes before the first and behind the last. */
+ * (Schedule.ahead), which went on to the last stage and back. Turns of that many micro-batches follow each other on
+ * every rank, with what comes before the first and behind the last. */
 static double turns_s(const Bound *b, const double *back, double send)
 {
   const Schedule *schedule = b->layout->pipeline.schedule;
