@@ -269,6 +269,7 @@ START_TEST(standard_output)
 {
   g_autofree char *directory = enter_directory();
   GError *error = NULL;
+  int own = dup(STDOUT_FILENO); /* on which the results of the file's tests are told */
   ck_assert_ptr_nonnull(freopen("captured", "w", stdout));
   ck_assert(files_write("-", "text\n", 5, &error));
   holds("captured", "text\n");
@@ -276,6 +277,8 @@ START_TEST(standard_output)
   ck_assert(!files_write("-", "text\n", 5, &error));
   test_error(&error, TDP_ERROR_RUNTIME, "stdout: cannot write: No space left on device");
   ck_assert_ptr_nonnull(freopen("/dev/null", "w", stdout));
+  ck_assert_int_eq(dup2(own, STDOUT_FILENO), STDOUT_FILENO);
+  close(own);
   leave_directory(directory);
 }
 END_TEST

@@ -138,6 +138,7 @@ static void remove_data(char *data)
   g_autofree char *command = g_strdup_printf("rm -r '%s'", data);
 
   ck_assert_int_eq(system(command), 0);
+  g_unsetenv("TDP_DATA");
   g_free(data);
 }
 
