@@ -55,12 +55,13 @@ $(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
 NVCC ?= nvcc
 CUDA_HOME ?= $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
 CUDA_ARCHS ?= 80 90
+CUDA_LEVEL ?= -O2
 CUDA_LDFLAGS ?= -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64
 # cuDNN's attention is built where its header is; the library is looked for when the program runs.
 CUDNN := $(if $(CUDA),$(wildcard $(CUDA_HOME)/include/cudnn.h))
 CUDA_LIBS = $(CUDA_LDFLAGS) -lcublasLt -lnccl -lcudart_static -lstdc++ -ldl -lrt -lpthread
 CUDA_SRC := $(if $(CUDA),$(filter-out $(if $(CUDNN),,$(wildcard src/exec/cuda/cudnn_*.cu)),$(wildcard src/exec/cuda/*.cu)))
-CUDA_FLAGS = -std=c++17 -O2 -Isrc $(if $(CUDNN),-DTDP_CUDNN) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) \
+CUDA_FLAGS = -std=c++17 $(CUDA_LEVEL) -Isrc $(if $(CUDNN),-DTDP_CUDNN) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) \
   -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
   -Xcompiler -Wall,-Wextra $(if $(CI),-Xcompiler -Werror --Werror all-warnings)
 CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(CUDA_SRC))
@@ -126,9 +127,10 @@ MAP = -ffile-prefix-map=$(CURDIR)=.
 
 # What objects were compiled with: other flags make them again.
 FLAGS = $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS)
+NVCC_FLAGS = $(if $(CUDA),$(if $(filter $(BUILD)/flags,$@),$(NVCC) $(CUDA_FLAGS)))
 $(addsuffix /flags,$(sort $(HOST) $(BUILD))): FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' $(FLAGS) | cmp -s - $@ || printf '%s\n' $(FLAGS) >$@
+	@printf '%s\n' $(FLAGS) $(NVCC_FLAGS) | cmp -s - $@ || printf '%s\n' $(FLAGS) $(NVCC_FLAGS) >$@
 
 # Headers that most sources read, compiled once for each level: for all sources where sanitizers are and where check
 # builds (HEADERS_FIRST), for tests always. Else the plain build reads them for each source, and so shows which one does
@@ -373,8 +375,10 @@ check-sanitized:
 	+@$(MAKE) SAN=1 all unit-tests fuzzers
 check-emulated: check-host
 	+@if command -v $(CXX) >/dev/null; then $(MAKE) EMULATED=1 $(EMULATED_PROGRAMS); fi
+# To optimize what no device here will run takes nvcc half of its time.
 check-cuda: check-host
-	+@if command -v $(NVCC) >/dev/null; then $(MAKE) CUDA=1 CUDA_ARCHS=90 build/cuda/tdp-run build/cuda/gpu-kernels; \
+	+@if command -v $(NVCC) >/dev/null; then \
+	    $(MAKE) CUDA=1 CUDA_ARCHS=90 $(if $(wildcard /dev/nvidiactl /dev/dxg),,CUDA_LEVEL=-G) build/cuda/tdp-run build/cuda/gpu-kernels; \
 	  else echo "no $(NVCC): the CUDA backend is not built" >&2; fi
 
 # The check with all that it takes a sample of.
