@@ -1,4 +1,4 @@
-/* What the host issues, what graphs spare it, and exchanges that run beside other passes. */
+/* What the host issues, what graphs spare it, and what may be recorded or run beside other passes. */
 #include "main.h"
 #include "planned.h"
 
@@ -168,50 +168,6 @@ START_TEST(the_host_waits_for_quiet_threads)
       ck_assert_double_eq_tol(p->pass[pass].seconds,
                               pass_in_a_row(p->ops->pass[pass], 1e-6 * us, f.framework, FALSE, 2e-6), 1e-12);
   }
-  planned_clear(&f);
-}
-END_TEST
-
-/* Beside the other pass of another micro-batch, tokens travel as long as there is computation; the rest is waited for.
- * Nothing is gained beyond the exchange, and the lanes are not counted twice. */
-START_TEST(exchanges_hide_behind_other_passes)
-{
-  Planned f;
-
-  setup(&f);
-  f.framework->operation_s = f.framework->issue_s = f.cluster->device.kernels.memory_launch_s = 0;
-  for (int bytes = 0; bytes < 2; bytes++) {
-    f.model->specs[f.model->layers[1]].ffn.width = bytes ? 64 : 65536; /* bound by exchange, by computation */
-    f.plan.overlap.exchange = FALSE;
-    PassPrice apart = pass_of(&f, PASS_FORWARD);
-    f.plan.overlap.exchange = TRUE;
-    PassPrice beside = pass_of(&f, PASS_FORWARD);
-    ck_assert_double_eq(beside.tensor_s, apart.tensor_s);
-    ck_assert_double_lt(beside.seconds, apart.seconds);
-    ck_assert_double_ge(beside.seconds, MAX(apart.seconds - apart.expert_s, apart.expert_s) * (1 - 1e-12));
-    ck_assert_double_eq_tol(beside.seconds, beside.compute_s + beside.expert_s, 1e-12);
-    ck_assert_int_eq(beside.expert_s > 0, bytes);
-  }
-  planned_clear(&f);
-}
-END_TEST
-
-/* What a backward exchanges again for what it makes anew is waited for: no other pass of those tokens is in flight. */
-START_TEST(exchanges_made_again_are_waited_for)
-{
-  Planned f;
-
-  setup(&f);
-  f.framework->operation_s = f.framework->issue_s = 0;
-  f.model->specs[f.model->layers[1]].ffn.width = 65536;
-  f.plan.overlap.exchange = f.framework->exchange_recompute = TRUE;
-  PassPrice kept = pass_of(&f, PASS_BACKWARD);
-  f.plan.recompute = RECOMPUTE_FULL;
-  PassPrice again = pass_of(&f, PASS_BACKWARD), forward = pass_of(&f, PASS_FORWARD);
-  ck_assert_double_eq(kept.expert_s, 0);
-  ck_assert_double_eq(forward.expert_s, 0);
-  ck_assert_double_gt(forward.tensor_s, 0);
-  ck_assert_double_eq_tol(again.expert_s, forward.tensor_s, 1e-12);
   planned_clear(&f);
 }
 END_TEST
@@ -595,6 +551,5 @@ END_TEST
 
 TEST_MAIN("host", hosts_of_servers, rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
           the_host_waits_for_counts, the_host_waits_for_quiet_threads, formats_of_graphs, rules_of_graphs,
-          routers_of_remade_experts_are_issued, shared_experts_are_recorded, exchanges_hide_behind_other_passes,
-          exchanges_made_again_are_waited_for, rules_of_exchanges, attention_in_8_bits, casts_of_experts,
-          casts_with_scales_of_earlier_steps)
+          routers_of_remade_experts_are_issued, shared_experts_are_recorded, rules_of_exchanges,
+          attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)

@@ -136,6 +136,8 @@ static double issued_both_s(const Issued *a, const Issued *b)
   return MAX(a->both_s + b->device_s, a->host_s + b->both_s);
 }
 
+enum { BEFORE, BETWEEN, BEHIND, STRETCHES }; /* of a layer's pass, about its two exchanges of rows */
+
 /* Two lanes while a pass is laid out. */
 typedef struct {
   PassPrice *price;
@@ -147,7 +149,10 @@ typedef struct {
   Issued first, run; /* ops before the host first waits for the device; since it last did, or all */
   double waited_s;   /* between waits of the host */
   gboolean waits;
-  double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
+  double exchange_s[2]; /* of experts' ranks, that run beside passes of other micro-batches: the pass's first, second */
+  double stretch_s[STRETCHES], weight_s[STRETCHES]; /* of computation; of it, weights' gradients */
+  int stretch;
+  double slowed_s; /* of computation, what it is slower beside these exchanges */
   double exchange_slowdown; /* of computation beside it */
   double slowest;    /* LayerTimes' */
   PassParts *parts;  /* NULL = nobody asks */
@@ -241,8 +246,10 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
   if (op->joins)
     join(l);
   if (beside) {
-    l->exchange_s += seconds;
+    gboolean second = (op->collective.way == WAY_BACK) == (l->pass == PASS_FORWARD);
+    l->exchange_s[second] += seconds;
     l->exchange_slowdown = time->slowdown;
+    l->stretch = op->collective.way == WAY_NONE ? l->stretch : second ? BEHIND : BETWEEN;
     p->tensor_s += seconds;
   } else if (op->kind == OP_COLLECTIVE) {
     l->slowdown = time->slowdown;
@@ -264,24 +271,54 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
   }
   if (l->parts && op->kind == OP_COLLECTIVE)
     note_exchanged(l->parts, op->collective.axis, seconds);
+  l->stretch_s[l->stretch] += l->compute_end - before_s;
+  l->weight_s[l->stretch] += op->pass == PASS_WEIGHT ? l->compute_end - before_s : 0;
   issue(&l->run, host_s, l->compute_end - before_s - first_s);
   p->flops += share * op->flops;
 }
 
-/* Each way and each pass of the exchange has the other micro-batch's computation beside it: over many layers the pass
- * takes the longer of the two. */
-static void lay_exchange(Lanes *l)
+/* The pass ends, but for its wait for what travels beside others. */
+static void settle(Lanes *l)
 {
-  PassPrice *p = l->price;
-  double slowed = MIN(l->exchange_s, l->compute_end) * (1 - 1 / l->exchange_slowdown);
+  double before_s = l->compute_end, exchange_s = l->exchange_s[0] + l->exchange_s[1];
 
+  join(l);
+  l->stretch_s[l->stretch] += l->compute_end - before_s;
+  issue(&l->run, 0, l->compute_end - before_s);
+
+  double slowed = MIN(exchange_s, l->compute_end) * (1 - 1 / l->exchange_slowdown);
+  double slower = l->compute_end > 0 ? 1 + slowed / l->compute_end : 1;
+  for (int i = 0; i < STRETCHES; i++) {
+    l->stretch_s[i] *= slower;
+    l->weight_s[i] *= slower;
+  }
+  l->slowed_s = slowed;
   l->compute_end += slowed;
-  p->compute_s += slowed;
+  l->price->compute_s += slowed;
   if (l->parts)
     l->parts->seconds[COMPUTE_SLOWED] += slowed;
-  double waited = MAX(0, l->exchange_s - l->compute_end);
-  l->compute_end += waited;
-  p->expert_s += waited;
+}
+
+/* A backward's gradients of inputs and then of weights, and a forward's computation, on one lane; on the other, what
+ * the forward needs and then what the next backward does, which has its rows once the gradients of inputs are there. */
+static double two_exchanges_s(double inputs_s, double weights_s, double forward_s, double first_s, double second_s)
+{
+  return MAX(MAX(inputs_s + weights_s, first_s) + forward_s, MAX(inputs_s, first_s) + second_s);
+}
+
+/* What a forward and the backward of another micro-batch wait for exchanges, layer by layer in the order of Megatron
+ * Core's TransformerLayerSchedulePlan.run(): rows go to the experts beside the experts' backward, their gradients come
+ * from there beside the experts' forward; rows come back beside what the backward has before the experts, their
+ * gradients go beside what the forward has. */
+static double exposed_s(const Lanes *f, const Lanes *b)
+{
+  double behind_s = b->weight_s[BEHIND], between_s = b->weight_s[BETWEEN];
+  double inner_s = two_exchanges_s(b->stretch_s[BETWEEN] - between_s, between_s, f->stretch_s[BETWEEN],
+                                   f->exchange_s[0], b->exchange_s[1]);
+  double outer_s = two_exchanges_s(b->stretch_s[BEHIND] - behind_s + b->stretch_s[BEFORE], behind_s,
+                                   f->stretch_s[BEFORE] + f->stretch_s[BEHIND], f->exchange_s[1], b->exchange_s[0]);
+
+  return MAX(0, inner_s + outer_s - f->compute_end - b->compute_end);
 }
 
 /* What a pass takes that the host issues, in a row of its like: host or device, whichever takes longer; where the
@@ -291,21 +328,30 @@ static double issued_s(const Lanes *l)
   return l->waits ? l->waited_s + issued_both_s(&l->run, &l->first) : l->run.host_s;
 }
 
-static void finish(Lanes *l)
+/* Behind settle(): the pass waits for so long a part of exposed_s(). */
+static void finish(Lanes *l, double waited_s)
 {
   PassPrice *p = l->price;
-  double before_s = l->compute_end;
 
-  join(l);
-  issue(&l->run, 0, l->compute_end - before_s);
-  lay_exchange(l);
-  p->seconds = l->compute_end;
+  p->expert_s += waited_s;
+  p->seconds = l->compute_end + waited_s;
   p->idle_s = fmax(0, issued_s(l) - p->seconds);
   p->slack_s = l->waits ? 0 : p->idle_s;
   p->compute_s += p->idle_s;
   if (l->parts)
     l->parts->seconds[COMPUTE_HOST] += p->idle_s;
   p->seconds += p->idle_s;
+  double alone_s = l->compute_end - l->slowed_s + l->exchange_s[0] + l->exchange_s[1];
+  p->alone_s = MAX(0, MAX(alone_s, issued_s(l)) - p->seconds);
+}
+
+/* Of what a pass and its partner wait together. */
+static double share_of_wait(const Lanes *l, const Lanes *partner)
+{
+  double own_s = l->exchange_s[0] + l->exchange_s[1], other_s = partner->exchange_s[0] + partner->exchange_s[1];
+  gboolean forward = l->pass == PASS_FORWARD;
+
+  return own_s > 0 ? own_s / (own_s + other_s) * exposed_s(forward ? l : partner, forward ? partner : l) : 0;
 }
 
 typedef struct {
@@ -345,7 +391,7 @@ static void price_pass(Priced *w, Pass pass, PassPrice *price, PassParts *parts)
   w->lanes = (Lanes) { .price = price, .slowdown = 1, .passes = w->passes, .pass = pass, .exchange_slowdown = 1,
                        .slowest = w->times->slowest, .parts = parts, .cluster = w->cluster };
   layer_work_pass(w->work, w->passes, pass, price_op, w);
-  finish(&w->lanes);
+  settle(&w->lanes);
 }
 
 static OpTime *price_ops(const GArray *ops, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
@@ -455,6 +501,7 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
                     const PassLayout *layout, const Cluster *cluster)
 {
   static const Pass passes[] = { PASS_FORWARD, PASS_BACKWARD, PASS_INPUT, PASS_WEIGHT };
+  Lanes lanes[G_N_ELEMENTS(passes)];
   Priced w = { work, layout, cluster, times };
 
   *price = (LayerPrice) {
@@ -481,7 +528,10 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
     if (ops)
       w.ops = ops->pass[passes[i]] = g_array_new(FALSE, FALSE, sizeof(PassOp));
     price_pass(&w, passes[i], &price->pass[passes[i]], ops ? &ops->parts[passes[i]] : NULL);
+    lanes[i] = w.lanes;
   }
+  for (gsize i = 0; i < G_N_ELEMENTS(passes); i++)
+    finish(&lanes[i], share_of_wait(&lanes[i], &lanes[i > 0 ? 0 : 1]));
 }
 
 /* `summed`: of a job with several replicas, which scales gradients even where no other rank has the same experts. */

@@ -19,6 +19,7 @@ typedef struct {
   double tensor_s;  /* communication lane busy; what exceeds seconds - compute_s was hidden */
   double context_s; /* of seconds - compute_s, what waits for context-parallel communication */
   double expert_s;  /* and for that between experts' ranks */
+  double alone_s;   /* that it takes longer where no pass of another micro-batch runs beside it (overlap.exchange) */
   double crowded_s; /* that computation takes longer while all devices of the node compute */
   double flops;
   double idle_s;    /* of compute_s, what the device stands still for the host */

@@ -412,6 +412,15 @@ static void exchange_probabilities(Build *b, double received)
   build_exchange(b, "gather probabilities", COLLECTIVE_ALL_GATHER, bytes * b->passes->etp, &b->expert_tensor);
 }
 
+/* Rows of tokens go to the experts' ranks, or come back. */
+static void exchange_rows(Build *b, Way way, double bytes)
+{
+  build_exchange(b, way == WAY_THERE ? "dispatch tokens" : "return tokens", COLLECTIVE_ALL_TO_ALL, bytes, &b->expert);
+  if (b->expert.size > 1)
+    forward_op(b, b->work->forward->len - 1)->collective.way =
+      backward_op(b, b->work->backward->len - 1)->collective.way = way;
+}
+
 /* Each rank sends the rows of its own tokens to the ranks of their experts, whose tensor-parallel group
  * gathers them. Shared experts' first products may run beside the way there, their second one beside the
  * way back, as Megatron Core does it (moe_shared_expert_overlap). */
@@ -426,7 +435,7 @@ static void by_all_to_all(Build *b)
   exchange_counts(b);
   dispatch(b, b->rows, 2 * routed * row_bytes);
   Mark there = mark(b);
-  build_exchange(b, "dispatch tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
+  exchange_rows(b, WAY_THERE, received * row_bytes);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   exchange_probabilities(b, received);
   guint next = build_beside(b, there, build_mlp_up);
@@ -436,7 +445,7 @@ static void by_all_to_all(Build *b)
   sort(b, "sort back", etp * received, FALSE);
   Mark back = mark(b);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
-  build_exchange(b, "return tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
+  exchange_rows(b, WAY_BACK, received * row_bytes);
   next = build_beside(b, back, build_mlp_down);
   unpermute(b, 2 * routed * row_bytes);
   forward_op(b, next)->joins = TRUE;
@@ -494,16 +503,17 @@ static void gather_routes(Build *b)
   b->counted = counted;
 }
 
-/* An exchange by kernels that send each row once to a place: with the routing weights where `weighed`, else back to
- * their own ranks, summed up. The backward pass goes the other way. */
-static void exchange_by_place(Build *b, const char *name, const PlacedRows *rows, gboolean weighed)
+/* An exchange by kernels that send each row once to a place: there with the routing weights, back to their own ranks
+ * summed up. The backward pass goes the other way. */
+static void exchange_by_place(Build *b, Way way, const PlacedRows *rows)
 {
+  gboolean weighed = way == WAY_THERE;
   double row_bytes = b->bytes * b->routed;
   gboolean hybrid = b->passes->dispatch == DISPATCH_HYBRID;
   double each = row_bytes + (hybrid && weighed ? hybrid_weights_bytes(b) : 0);
   Op *ops[2];
 
-  build_exchange(b, name, COLLECTIVE_ALL_TO_ALL, rows->sent * each, &b->expert);
+  exchange_rows(b, way, rows->sent * each);
   if (b->expert.size < 2)
     return;
   ops[0] = forward_op(b, b->work->forward->len - 1);
@@ -545,13 +555,13 @@ static void by_place(Build *b)
   router(b, b->rows);
   dispatch(b, b->rows, 0);
   gather_routes(b);
-  exchange_by_place(b, "dispatch tokens", &rows, TRUE);
+  exchange_by_place(b, WAY_THERE, &rows);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);
   combine(b, etp * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
-  exchange_by_place(b, "return tokens", &rows, FALSE);
+  exchange_by_place(b, WAY_BACK, &rows);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + etp) * received * row_bytes);
 }
 

@@ -36,6 +36,9 @@
 
 typedef enum { OP_MATMUL, OP_ATTENTION, OP_MEMORY, OP_COLLECTIVE, OP_KIND_COUNT } OpKind;
 
+/* Where an exchange takes tokens' rows; other collectives none. */
+typedef enum { WAY_NONE, WAY_THERE, WAY_BACK } Way;
+
 typedef struct {
   const char *name; /* static: "qkv", "attention", "norm" */
   OpKind kind;
@@ -74,6 +77,7 @@ typedef struct {
       double bytes;
       GroupShape group;
       Axis axis;
+      Way way;
       double rows;         /* that kernels of DeepEP on `sms` multiprocessors send; 0 of other collectives */
       double row_bytes, sms;
       gboolean hybrid;     /* by HybridEP */

@@ -223,6 +223,9 @@ double host_output_bytes(const ProgramBuild *b);
 int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, gboolean releases,
                  const Slot *other, const Chunk *other_chunk);
 
+/* As `beside`, the segment of a pass whose exchanges run beside another's pass, of one that has none beside it. */
+int alone_segment(ProgramBuild *b, int beside, const Chunk *chunk, int piece, Pass pass, gboolean releases);
+
 /* Tasks of one rank from its slots (tasks.c). */
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);
 

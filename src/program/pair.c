@@ -34,6 +34,22 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
   return s;
 }
 
+int alone_segment(ProgramBuild *b, int beside, const Chunk *chunk, int piece, Pass pass, gboolean releases)
+{
+  gint64 key = -1 - beside;
+  int segment = GPOINTER_TO_INT(g_hash_table_lookup(b->pairs, &key));
+
+  if (segment == 0) {
+    Piece layers = piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
+    Segment s = pass_segment(b, chunk, layers, pass, releases);
+    s.seconds += s.alone_s;
+    s.expert_s += s.alone_s;
+    segment = program_add_segment(b, s) + 1;
+    g_hash_table_insert(b->pairs, g_memdup2(&key, sizeof key), GINT_TO_POINTER(segment));
+  }
+  return segment - 1;
+}
+
 static gint64 pair_key(int rank, const Slot *slot, const Slot *other, int piece, gboolean releases)
 {
   return ((((((gint64)rank * 4096 + slot->chunk) * 4096 + other->chunk) * 8 + slot->pass) * 8 + other->pass) << 17) +

@@ -80,6 +80,7 @@ static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
     a.pass[i].tensor_s -= b->pass[i].tensor_s;
     a.pass[i].context_s -= b->pass[i].context_s;
     a.pass[i].expert_s -= b->pass[i].expert_s;
+    a.pass[i].alone_s -= b->pass[i].alone_s;
     a.pass[i].crowded_s -= b->pass[i].crowded_s;
     a.pass[i].flops -= b->pass[i].flops;
     a.pass[i].idle_s -= b->pass[i].idle_s;
@@ -280,6 +281,7 @@ static void add_price(Segment *s, int layer, const LayerPrice *priced, Pass pass
   s->crowded_s += price->crowded_s;
   s->context_s += price->context_s;
   s->expert_s += price->expert_s;
+  s->alone_s += price->alone_s;
   s->hardware_flops += price->flops;
 }
 

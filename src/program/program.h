@@ -132,6 +132,7 @@ typedef struct {
   double offload_s;      /* of an optimizer step: copies to the host and back */
   double context_s;      /* of a pass: what of its exposed communication is context-parallel */
   double expert_s;       /* and what is between experts' ranks */
+  double alone_s;        /* of a pass: PassPrice's; in `seconds` already where it runs alone */
   double data_s;         /* and what is over all ranks of a stage: the largest values of delayed scales */
   double crowded_s;      /* that computation takes longer while all devices of the node compute */
   double hardware_flops;

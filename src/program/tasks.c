@@ -5,6 +5,7 @@
 typedef struct {
   Slot slot;
   const Slot *other; /* that it overlaps, NULL = none */
+  gboolean alone;    /* of those whose exchanges may run beside another's pass, one that has none */
   int piece; /* -1 = the whole chunk */
   gboolean gather, reduce, across; /* parameters before it, gradients after it, and over copies of a part */
   gboolean releases;       /* gives its weights back */
@@ -431,7 +432,9 @@ static int use_segment(RankBuild *r, const Use *use)
   if (use->other)
     return pair_segment(r->b, r->rank, &use->slot, chunk_of(r, &use->slot), use->piece, use->releases, use->other,
                         chunk_of(r, use->other));
-  return chunk_pass_segment(r->b, chunk_of(r, &use->slot), use->piece, use->slot.pass, use->releases);
+  int segment = chunk_pass_segment(r->b, chunk_of(r, &use->slot), use->piece, use->slot.pass, use->releases);
+  return use->alone ? alone_segment(r->b, segment, chunk_of(r, &use->slot), use->piece, use->slot.pass, use->releases)
+                    : segment;
 }
 
 /* What a pass waits for beside its slot's input. */
@@ -530,6 +533,32 @@ static void reduce_at_end(RankBuild *r)
   }
 }
 
+/* Forwards that run before a backward has begun, but for the one beside the first, and as many backwards at the end
+ * have no other pass beside them; without a pipeline the first forward and the last backward (Megatron Core,
+ * combined_1f1b_schedule_for_no_pipelining()). */
+static void mark_alone(RankBuild *r)
+{
+  int ahead = 0, begun = 0, n = 0;
+
+  if (!r->b->layout->passes.overlap_exchange)
+    return;
+  for (guint i = 0; i < r->n_uses; i++) {
+    const Use *use = &r->uses[i];
+    begun += use->first && pass_is_backward(use->slot.pass);
+    ahead += use->first && use->slot.pass == PASS_FORWARD && begun == 0;
+  }
+  ahead = MAX(1, ahead - 1);
+  for (guint i = 0; i < r->n_uses; i++) {
+    Use *use = &r->uses[i];
+    gboolean forward = use->slot.pass == PASS_FORWARD;
+    if (!forward && !pass_is_backward(use->slot.pass))
+      continue;
+    n += use->first && forward;
+    begun -= use->first && !forward;
+    use->alone = !use->other && (forward ? n <= ahead : begun < ahead);
+  }
+}
+
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 {
   int n_slots = order->first[rank + 1] - order->first[rank];
@@ -554,6 +583,7 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
     const Slot *other = slots[i].paired ? &slots[i + 1] : i > 0 && slots[i - 1].paired ? &slots[i - 1] : NULL;
     add_uses(&r, &slots[i], other, i);
   }
+  mark_alone(&r);
   measure_gathers(&r);
   for (guint i = 0; i < r.n_uses; i++)
     add_use(&r, i);
