@@ -96,7 +96,7 @@ static void check_rules(const Plan *p, const StateLayout *s)
   ck_assert_int_eq(s->fetches_weights, p->zero == 3 && (many || p->offload.parameters != STORE_DEVICE));
   ck_assert_int_eq(s->gathers_ahead, p->zero >= 1 && p->overlap.parameters);
   ck_assert_int_eq(s->gathers_at_end, many && !p->overlap.parameters && (p->zero == 1 || p->zero == 2));
-  ck_assert_int_eq(s->overlap_gradients, p->overlap.gradients);
+  ck_assert_int_eq(s->overlap_gradients, p->overlap.gradients && plan_sums_beside(p));
   ck_assert_int_eq(s->overlap_parameters, p->overlap.parameters);
 }
 
@@ -366,21 +366,25 @@ START_TEST(layers_have_their_runs)
 }
 END_TEST
 
-/* DeepSpeed's pipelines, and its data parallelism without ZeRO, sum gradients behind backwards. */
+/* DeepSpeed's pipelines, and its data parallelism without ZeRO, sum gradients behind backwards, as do stages of
+ * torch.distributed.pipelining those that they sum once. */
 START_TEST(gradients_overlap_where_the_framework_does_it)
 {
   static const struct {
     const char *framework;
     int pp, zero;
-    gboolean overlaps;
+    gboolean overlaps, once;
   } cases[] = { { "deepspeed", 1, 1, TRUE },  { "deepspeed", 1, 0, FALSE },    { "deepspeed", 2, 1, FALSE },
-                { "deepspeed", 1, 3, TRUE },  { "megatron-core", 2, 1, TRUE }, { "megatron-core", 1, 0, TRUE } };
+                { "deepspeed", 1, 3, TRUE },  { "megatron-core", 2, 1, TRUE }, { "megatron-core", 1, 0, TRUE },
+                { "torchtitan", 1, 3, TRUE },  { "torchtitan", 2, 3, FALSE, TRUE }, { "torchtitan", 2, 3, TRUE },
+                { "kempnerforge-2026", 2, 3, FALSE, TRUE }, { "kempnerforge-2026", 1, 3, TRUE, TRUE } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     Planned p;
     planned_init(&p, fixture_llama(4, 64, 4, 4, 32, 128), fixture_cluster("dgx", 8), cases[i].framework);
     planned_divide(&p, 1, cases[i].pp, 8 / cases[i].pp);
     p.plan.zero = cases[i].zero;
+    p.plan.sharding.no_sync = cases[i].once;
     p.plan.overlap.gradients = TRUE;
     Layout l = layout_of(&p.plan);
     ck_assert_int_eq(l.states[0].overlap_gradients, cases[i].overlaps);

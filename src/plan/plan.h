@@ -105,7 +105,11 @@ void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 /* Whether the framework can sum gradients beside backwards of the plan. */
 static inline gboolean plan_sums_beside(const Plan *p)
 {
-  return !p->framework->overlap_by_zero || (p->zero > 0 && p->pp == 1);
+  const Framework *f = p->framework;
+
+  if (f->overlap_one_stage && p->pp > 1 && !sharding_sums_each(&p->sharding, p->zero))
+    return FALSE;
+  return !f->overlap_by_zero || (p->zero > 0 && p->pp == 1);
 }
 
 /* Whether it can gather weights beside passes of the plan. */
