@@ -305,7 +305,7 @@ static double bytes_sent(const GArray *ops, const char *name)
 }
 
 /* KempnerForge's tensor-parallel ranks gather the logits for a loss of all, and each look tokens up in the whole
- * table. */
+ * table; without sequence parallelism each has the whole head. */
 START_TEST(whole_vocabulary)
 {
   g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 64000);
@@ -316,6 +316,7 @@ START_TEST(whole_vocabulary)
   LayerWork head, entry;
 
   plan.tp = 4;
+  plan.sequence_parallel = TRUE;
   layer_work_init(&head, model, model_layer(model, model->n_layers - 1), PASSES(&plan), cluster);
   layer_work_init(&entry, model, model_layer(model, 0), PASSES(&plan), cluster);
   ck_assert_double_eq_tol(head.transient_bytes, (8 - 4) * logits, 0.5);
@@ -324,6 +325,13 @@ START_TEST(whole_vocabulary)
   ck_assert_double_eq(bytes_sent(head.forward, "sum loss"), 0);
   ck_assert_double_eq_tol(entry.params, 64000.0 * 1024, 0.5);
   ck_assert_double_eq(bytes_sent(entry.forward, "sum embeddings"), 0);
+  layer_work_clear(&head);
+  plan.sequence_parallel = FALSE;
+  layer_work_init(&head, model, model_layer(model, model->n_layers - 1), PASSES(&plan), cluster);
+  ck_assert_double_eq_tol(head.params, 64000.0 * 1024 + 1024, 0.5);
+  ck_assert_double_eq_tol(head.transient_bytes, (8 - 4) * logits, 0.5);
+  ck_assert_double_eq(bytes_sent(head.forward, "gather logits"), 0);
+  ck_assert_double_eq(bytes_sent(head.backward, "sum input gradient"), 0);
   layer_work_clear(&head);
   layer_work_clear(&entry);
 }

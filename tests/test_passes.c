@@ -165,5 +165,37 @@ START_TEST(strategies_have_their_own_groups)
 }
 END_TEST
 
+/* Without sequence parallelism KempnerForge's queries, keys, values, gate and up each sum the gradient of their
+ * input. */
+static const struct {
+  const char *framework;
+  gboolean sequence_parallel;
+  int sums;
+} projected[] = { { "kempnerforge-2026", FALSE, 5 }, { "kempnerforge-2026-eager", FALSE, 5 },
+                  { "kempnerforge-2026", TRUE, 2 },  { "torchtitan", FALSE, 2 }, { "megatron-core", FALSE, 2 } };
+
+START_TEST(projections_sum_apart)
+{
+  int sums = 0;
+  LayerWork w;
+  Planned p;
+
+  planned_init(&p, fixture_llama(2, 1024, 16, 4, 512, 64000), fixture_cluster("dgx", 8), projected[_i].framework);
+  planned_divide(&p, 4, 1, 2);
+  p.plan.sequence_parallel = projected[_i].sequence_parallel;
+  layer_work_init(&w, p.model, model_layer(p.model, 1), PASSES(&p.plan), p.cluster);
+  for (guint i = 0; i < w.backward->len; i++) {
+    const Op *op = &g_array_index(w.backward, Op, i);
+    gboolean sum = g_str_equal(op->name, "sum input gradient");
+    sums += sum;
+    ck_assert(!sum || fabs(op->collective.bytes - 2 * 512.0 * 1024) < 0.5);
+  }
+  ck_assert_int_eq(sums, projected[_i].sums);
+  layer_work_clear(&w);
+  planned_clear(&p);
+}
+END_TEST
+
 TEST_LOOPS("passes", { drawn_plans, 8 }, { schedules_that_price_anew, G_N_ELEMENTS(scheduled) },
-           { some_layers_are_made_again }, { strategies_have_their_own_groups })
+           { some_layers_are_made_again }, { projections_sum_apart, G_N_ELEMENTS(projected) },
+           { strategies_have_their_own_groups })

@@ -393,7 +393,8 @@ static void linear_backward(Build *b, const Linear *l)
   add_backward(b, weight_gradient);
   cast_columns(b, l);
   if (l->split == LINEAR_COLUMN && !l->no_gather) {
-    build_backward_sum(b, "sum input gradient", build_activation_bytes(b), overlaps);
+    for (int i = linear_input_sums(b, l); i > 0; i--)
+      build_backward_sum(b, "sum input gradient", build_activation_bytes(b), overlaps);
     copy_rows_backward(b, build_activation_bytes(b), PASS_INPUT);
   }
   if (!l->leaf)

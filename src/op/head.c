@@ -80,10 +80,16 @@ static void build_masked_head(Build *b)
   build_norm(b, "head norm");
 }
 
+/* Among which the logits' weights are divided. */
+static double head_parts(const Build *b)
+{
+  return b->passes->framework->whole_vocabulary && !b->passes->sequence_parallel ? 1 : b->tp;
+}
+
 void build_head(Build *b)
 {
   const Model *m = b->model;
-  double vocab = op_vocab(m, b->passes) / b->tp;
+  double parts = head_parts(b), vocab = op_vocab(m, b->passes) / parts;
   double weights, states;
   Frozen frozen;
 
@@ -104,7 +110,8 @@ void build_head(Build *b)
   frozen = b->work->frozen[0];
   build_linear(b, &(Linear) {
     .name = "logits", .in = m->head_width ? m->head_width : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
-    .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
+    .saved = b->bytes * b->rows * b->hidden, .split = parts < b->tp ? LINEAR_REPLICATED : LINEAR_COLUMN,
+    .bias = m->head_bias,
   });
   /* shared weights stand once where their owner is on the same device */
   if (b->spec->again || (m->tied_embeddings && b->passes->ends_meet)) {
@@ -121,6 +128,7 @@ void build_head(Build *b)
     build_head_placeholder(b, m->head_width ? m->head_width : b->hidden, vocab, loss_kept(b) * b->tokens * vocab);
     return;
   }
-  build_forward_collective(b, "gather logits", COLLECTIVE_ALL_GATHER, b->tokens * vocab * b->tp * b->bytes);
-  build_loss(b, b->tokens * vocab * b->tp);
+  if (parts > 1)
+    build_forward_collective(b, "gather logits", COLLECTIVE_ALL_GATHER, b->tokens * vocab * parts * b->bytes);
+  build_loss(b, b->tokens * vocab * parts);
 }

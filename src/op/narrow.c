@@ -44,6 +44,15 @@ gboolean linear_gathers_gradient(const Build *b, const Linear *l)
   return l->split == LINEAR_ROW && b->passes->sequence_parallel && b->tp > 1 && !l->no_reduce;
 }
 
+int linear_input_sums(const Build *b, const Linear *l)
+{
+  int sums = 0;
+
+  for (int i = 0; i < LINEAR_PARTS && b->passes->framework->column_sums_apart && !b->passes->sequence_parallel; i++)
+    sums += l->parts[i] > 0;
+  return MAX(sums, 1);
+}
+
 gboolean linear_transposes(const Build *b, const Linear *l)
 {
   return linear_travels_narrow(b, l) && !fp8_work(&b->passes->formats)->block_scales && !b->one_layout;

@@ -19,6 +19,9 @@ gboolean linear_looped(const Build *b, const Linear *l);
 gboolean linear_gathers_input(const Build *b, const Linear *l);
 gboolean linear_gathers_gradient(const Build *b, const Linear *l);
 
+/* In how many collectives ranks sum the gradient of a column-parallel input: one, or one for each of its matrices. */
+int linear_input_sums(const Build *b, const Linear *l);
+
 /* Whether rows that ranks gather for a product travel in 8 or 4 bits, cast before; and have their columns made behind
  * it. */
 gboolean linear_travels_narrow(const Build *b, const Linear *l);

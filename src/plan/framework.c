@@ -120,6 +120,7 @@ static const JsonField fields[] = {
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
   { "selective_narrow", JSON_BOOL, FIELD(selective_narrow) },
+  { "column_sums_apart", JSON_BOOL, FIELD(column_sums_apart), .optional = TRUE },
   { "copied_rows", JSON_BOOL, FIELD(copied_rows) },
   { "ring_returns", JSON_BOOL, FIELD(ring_returns), .optional = TRUE },
   { "ring_keeps_blocks", JSON_BOOL, FIELD(ring_keeps_blocks), .optional = TRUE },

@@ -178,7 +178,7 @@ typedef struct {
                                  the context of several sequences */
   gboolean table_gradients;   /* an embedding's gradient is a whole table, each micro-batch */
   gboolean whole_vocabulary;  /* each tensor-parallel rank has the whole embedding, and gathers its logits for a loss
-                                 of all of them */
+                                 of all of them; without sequence parallelism it has the whole head */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
   gboolean selective_products; /* selective recomputation keeps every other 16-bit product and what is scattered, not
                                   all but attention's core */
@@ -191,6 +191,8 @@ typedef struct {
                                  shared experts keep no copy of an input that is kept in 16 bits anyway */
   gboolean reduced_amax;      /* whenever a chunk's forward or backward ends, all ranks of a stage agree on the largest
                                  values that delayed scales are made of */
+  gboolean column_sums_apart; /* without sequence parallelism queries, keys, values, gate and up each sum the gradient
+                                 of their input */
   gboolean copied_rows;       /* activations are batch first: rows that tensor-parallel ranks exchange are copied */
   guint8 recompute_modules[MODULE_COUNT]; /* RecomputeModule: those that it makes again beside the attention core, in the
                                              order in which a search adds them */
