@@ -9,6 +9,7 @@
 #include "main.h"
 
 #include <cblas.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -289,6 +290,34 @@ START_TEST(the_heap_of_small_blocks_asks_for_large_pages)
 #endif
   for (int i = 0; i < BLOCKS; i++)
     b->dealloc(b, stream, blocks[i], SMALL);
+  b->stream_free(b, stream);
+  b->free(b);
+}
+END_TEST
+
+/* A heap that gives its end back and grows to the same place is asked for anew: the system forgot. */
+START_TEST(a_heap_that_shrank_asks_for_large_pages_again)
+{
+  /* the heap grows by 64 MiB more than is asked for: with a block free at its end it is above TRIM */
+  enum { LARGE = 80 << 20, TRIM = 128 << 20, TURNS = 16 };
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *stream = b->stream_new(b, TRUE);
+  gboolean there = g_file_test("/sys/kernel/mm/transparent_hugepage", G_FILE_TEST_EXISTS), in_heap = FALSE;
+  int regrown = 0;
+  char *last = NULL;
+
+  mallopt(M_TRIM_THRESHOLD, TRIM);
+  for (int turn = 0; turn < TURNS; turn++) {
+    char *low = sbrk(0), *large = b->alloc(b, stream, LARGE), *end = sbrk(0);
+    if (there)
+      ck_assert_msg(large_pages_at(large + LARGE - 1), "turn %d", turn);
+    in_heap = large < end;
+    regrown += low < end && end == last;
+    last = end;
+    b->dealloc(b, stream, large, LARGE);
+  }
+  ck_assert(!in_heap || regrown > 0);
   b->stream_free(b, stream);
   b->free(b);
 }
@@ -575,6 +604,7 @@ TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_m
           bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, large_blocks_ask_for_large_pages,
-          the_heap_of_small_blocks_asks_for_large_pages, memory_that_is_out_is_said,
+          the_heap_of_small_blocks_asks_for_large_pages, a_heap_that_shrank_asks_for_large_pages_again,
+          memory_that_is_out_is_said,
           squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, products_take_the_newest_kernels,
           fill_goes_by_place, updates_reach_the_last, shards_join_to_the_whole, offloaded_states_are_on_the_host)

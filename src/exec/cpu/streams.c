@@ -181,12 +181,15 @@ static void ask_large_pages(CpuBackend *b, const char *p, size_t bytes)
 
 static void *alloc(Backend *b, BackendStream *s, size_t bytes)
 {
+  CpuBackend *cpu = cpu_of(b);
+  const char *heap_end = sbrk(0);
   void *p = NULL;
 
   (void)s;
+  cpu->heap_asked = MIN(cpu->heap_asked, heap_end); /* what the heap gave back is forgotten */
   if (posix_memalign(&p, 64, MAX(bytes, 1)) != 0)
     return NULL;
-  ask_large_pages(cpu_of(b), p, bytes);
+  ask_large_pages(cpu, p, bytes);
   return p;
 }
 
