@@ -1,5 +1,6 @@
 /* What --fix takes, and that plans have it. */
 #include "main.h"
+#include "plan/excludes.h"
 #include "plan/nearest.h"
 #include "search/space.h"
 #include "search_instance.h"
@@ -133,6 +134,30 @@ START_TEST(sgd_is_whole_where_it_must_be)
   for (int zero = 0; zero <= 3; zero++) {
     g_autofree char *fix = g_strdup_printf("optimizer=sgd,dp=8,zero=%d", zero);
     ck_assert(finds_stage("megatron-core-2026", fix, zero));
+  }
+}
+END_TEST
+
+/* Moments in bf16 by themselves are asked for only of frameworks that run such plans. */
+START_TEST(moments_alone_are_of_some_frameworks)
+{
+  static const struct {
+    const char *framework;
+    gboolean can;
+  } cases[] = { { "megatron-core-2026", TRUE }, { "fsdp", TRUE }, { "deepspeed", FALSE }, { "torchtitan", FALSE } };
+  g_autoptr(Model) model = fixture_llama(4, 512, 8, 8, 128, 512);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 2);
+
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Framework) framework = fixture_framework(cases[i].framework);
+    Plan plan = plan_default(model, framework);
+    plan.dp = plan.gpus = plan.global_batch = 2;
+    plan.zero = framework->zero_max;
+    plan.optimizer.formats[STATE_EXP_AVG] = plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
+    gboolean runs = plan_check(&plan, model, cluster, NULL) == RULE_NONE &&
+                    plan_excluded(&plan, model, cluster, framework) == 0;
+    ck_assert_int_eq(runs, cases[i].can);
+    ck_assert_int_eq(space_can(framework, SPACE_STATES), cases[i].can);
   }
 }
 END_TEST
@@ -337,5 +362,5 @@ START_TEST(host_alone_leaves_out_what_stays)
 END_TEST
 
 TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds, sgd_is_whole_where_it_must_be,
-          narrow_moments_are_legal, all_plans_have_what_is_fixed, layers_go_beside_fixed_states,
+          moments_alone_are_of_some_frameworks, narrow_moments_are_legal, all_plans_have_what_is_fixed, layers_go_beside_fixed_states,
           stages_on_one_rank_differ, host_alone_leaves_out_what_stays, first_states_move_least)
