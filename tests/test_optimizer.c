@@ -320,6 +320,14 @@ START_TEST(gradients_of_others_are_cleared)
     double own_s = named_memory_s(&f.cluster->device, "optimizer", FALSE, own, 1, 0);
     ck_assert_double_eq_tol(price.seconds, own_s + rest_s, 1e-12);
   }
+  Framework keeps = *f.plan.framework;
+  keeps.rest_gradient_bytes = 0;
+  f.plan.zero = 1;
+  f.plan.offload.optimizer = STORE_CPU; /* gradients are cleared on the device there, too */
+  double host_s = optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }, NULL).seconds;
+  f.plan.framework = &keeps;
+  host_s -= optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 1e9, 0 }, (double[2]) { 0 }, NULL).seconds;
+  ck_assert_double_eq_tol(host_s, memory_s(&f.cluster->device, rest[1] * 1e9, 0), 1e-12);
   planned_clear(&f);
 }
 END_TEST
