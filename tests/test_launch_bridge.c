@@ -137,6 +137,11 @@ START_TEST(what_is_not_read_is_said)
     { "    cfg.model.apply_rope_fusion = True\n", "model.apply_rope_fusion: true: simulated as false" },
     { "    cfg.model.mtp_num_layers = 1\n", "model.mtp_num_layers: 1: simulated with the 0 of qwen3-30b-a3b" },
     { "    if small():\n        return None\n", "returns under a condition, too" },
+    { "    if (small()):\n        cfg.model.tensor_model_parallel_size = 4\n    else:\n        cfg.model.tensor_model_parallel_size = 8\n",
+      "run_16gpu_h100_config: sets cfg.model.tensor_model_parallel_size under a condition, or from what it was: not read" },
+    { "    cfg.model.context_parallel_size *= 2\n    cfg.train.micro_batch_size //= 2\n",
+      "sets cfg.model.context_parallel_size, cfg.train.micro_batch_size under a condition, or" },
+    { "    for n in (1, 2):\n        set_layout(cfg.model)\n", "calls set_layout: what that changes is not read" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -144,14 +149,17 @@ START_TEST(what_is_not_read_is_said)
     g_autofree char *text = g_strjoinv(cases[i].body, parts);
     g_autoptr(Launch) l = read_text(text, NULL, 0);
     ck_assert_msg(has_line(l->assumed, cases[i].said), "%s\n%s", cases[i].said, (char *)l->assumed->pdata[0]);
+    ck_assert(!has_line(l->assumed, "calls if")); /* a word of Python's own before brackets */
   }
   /* what a base in the same file calls counts, and of names that the hub has and we do not the plan is read all the same */
   g_autoptr(Launch) l = read_text("def base_config():\n    cfg = _pretrain_common()\n    cfg.model = (\n        "
                                   "AutoBridge.from_hf_pretrained('a/b').get())\n    set_layout(cfg)\n"
-                                  "    cfg.model.cuda_graph_impl = \"local\"\n    cfg.train.x = 1\n    return cfg\n"
+                                  "    if x:\n        cfg.model.y = 2\n        return None\n    cfg.model.cuda_graph_impl = \"local\"\n    cfg.train.x = 1\n    return cfg\n"
                                   "def own_8gpu_config():\n    cfg = base_config()\n    cfg.model.expert_model_parallel_size = 8\n"
                                   "    return cfg\n", "own_8gpu_config", 0);
   ck_assert(has_line(l->assumed, "own_8gpu_config: calls set_layout"));
+  ck_assert(has_line(l->assumed, "own_8gpu_config: sets cfg.model.y under a condition"));
+  ck_assert(has_line(l->assumed, "own_8gpu_config: returns under a condition, too"));
   ck_assert(has_line(l->assumed, "model: a/b: not among the models of this program"));
   ck_assert_ptr_null(l->model);
   ck_assert_str_eq(l->unknown_model, "a/b");

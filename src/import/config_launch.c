@@ -63,6 +63,24 @@ const char *config_function(ConfigReading *r, gboolean (*is)(const Settings *set
   return NULL;
 }
 
+/* Names that are assigned where nothing is read of it, each once. */
+static void say_passed(ConfigReading *r, const char *function)
+{
+  g_autofree char *passed = g_strconcat(function, SETTINGS_PASSED, NULL);
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+  for (guint i = 0; i < r->from->list->len; i++) {
+    const Setting *one = r->from->list->pdata[i];
+    if (g_str_equal(one->path, passed) && !g_ptr_array_find_with_equal_func(names, one->value, g_str_equal, NULL))
+      g_ptr_array_add(names, one->value);
+  }
+  if (names->len == 0)
+    return;
+  g_ptr_array_add(names, NULL);
+  g_autofree char *list = g_strjoinv(", ", (char **)names->pdata);
+  launch_assume(&r->to, "%s: sets %s under a condition, or from what it was: not read", function, list);
+}
+
 Settings *config_function_settings(ConfigReading *r, const char *function)
 {
   g_autofree char *returns = g_strconcat(function, SETTINGS_RETURNS, NULL);
@@ -79,6 +97,7 @@ Settings *config_function_settings(ConfigReading *r, const char *function)
   }
   if (settings_find(r->from, returns))
     launch_assume(&r->to, "%s: returns under a condition, too: the last one, under none, is read alone", function);
+  say_passed(r, function);
   return own;
 }
 

@@ -24,11 +24,12 @@ typedef struct {
 /* Of functions that return settings: paths begin with the function's name. What is computed is as it stands. */
 Settings *settings_python(const char *text);
 
-/* Behind the name of a function, the path of what is true where it returns under a condition, too, which nobody reads. */
+/* Behind the name of a function, paths of what it does that is not read, a setting each with the statement's first word:
+ * that it returns under a condition, too; what it calls in statements of their own; and names that it assigns under a
+ * condition or from what they were ("a.b *= 2"). What the functions of the file that it starts from do so is there too. */
 #define SETTINGS_RETURNS ":returns"
-
-/* The same of what a function calls in statements of their own, a setting each: what such calls change is not read. */
 #define SETTINGS_CALLS ":calls"
+#define SETTINGS_PASSED ":passed"
 
 /* Where the body of a function stands, and its `return` (-1 = none). */
 typedef struct {

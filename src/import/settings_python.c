@@ -155,20 +155,20 @@ static gboolean copy_below(Reader *r, const Function *function, const char *from
 
 static void read_function(Reader *r, Function *f);
 
-/* What a statement calls, of which nothing else is known. */
-static void put_call(Reader *r, const char *called, int first, int end)
+/* What a function does that is not read: `kind` is SETTINGS_RETURNS, SETTINGS_CALLS or SETTINGS_PASSED. */
+static void put_unread(Reader *r, const char *kind, const char *value, int first, int end)
 {
-  g_autofree char *path = g_strconcat(r->at->name, SETTINGS_CALLS, NULL);
+  g_autofree char *path = g_strconcat(r->at->name, kind, NULL);
 
   if (r->count++ < SETTINGS_MAX)
-    settings_add(r->at->own, path, g_strdup(called), first, end);
+    settings_add(r->at->own, path, g_strdup(value), first, end);
 }
 
-/* What a function returns, at a path, with what it calls; FALSE if it is none of the file, or open. */
+/* What a function returns, at a path, with what of it is not read; FALSE if it is none of the file, or open. */
 static gboolean copy_returned(Reader *r, const char *name, const char *path)
 {
   Function *f = g_hash_table_lookup(r->by_name, name);
-  g_autofree char *calls = g_strconcat(name, SETTINGS_CALLS, NULL);
+  gsize length = strlen(name);
 
   if (f)
     read_function(r, f);
@@ -176,8 +176,8 @@ static gboolean copy_returned(Reader *r, const char *name, const char *path)
     return FALSE;
   for (guint i = 0; i < f->own->list->len; i++) {
     const Setting *one = f->own->list->pdata[i];
-    if (g_str_equal(one->path, calls))
-      put_call(r, one->value, one->first, one->end);
+    if (g_str_has_prefix(one->path, name) && one->path[length] == ':')
+      put_unread(r, one->path + length, one->value, one->first, one->end);
   }
   return TRUE;
 }
@@ -273,37 +273,76 @@ static int skip_line(const char *text, int at)
   return at;
 }
 
-/* One statement of a body, for what it does; returns the end of its line. */
-static int read_statement(Reader *r, int at)
+/* A statement by its first word, and by what stands behind that. */
+typedef struct {
+  char *word;
+  int sign; /* place of what stands behind it */
+  enum { STATEMENT_OTHER, STATEMENT_RETURNS, STATEMENT_ASSIGNS, STATEMENT_CHANGES, STATEMENT_CALLS } kind;
+} Statement;
+
+static void statement_clear(Statement *s)
 {
-  const char *text = r->text;
+  g_free(s->word);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Statement, statement_clear)
+
+static Statement statement_at(const char *text, int at)
+{
+  static const char *const keywords[] = { "if", "elif", "while", "for", "with", "assert", "del", "raise", "not", NULL };
   int end = at;
 
   while (is_word(text[end]))
     end++;
-  int sign = end + (int)strspn(text + end, " ");
-  g_autofree char *word = g_strndup(text + at, end - at), *target = g_strdup_printf(":%s", word);
-  if (g_str_equal(word, "return")) {
-    r->at->body.returned = at;
-    at = read_value(r, r->at->name, sign, FALSE, 0);
-  } else if (end > at && text[sign] == '=' && text[sign + 1] != '=') {
-    forget(r, target);
-    at = read_value(r, target, sign + 1, FALSE, 0);
-  } else if (end > at && text[sign] == '(') {
-    put_call(r, word, at, end);
-  }
-  return skip_line(text, at);
+  Statement s = { g_strndup(text + at, end - at), end + (int)strspn(text + end, " "), STATEMENT_OTHER };
+  int operators = (int)strspn(text + s.sign, "+-*/%&|^@<>");
+  if (g_str_equal(s.word, "return"))
+    s.kind = STATEMENT_RETURNS;
+  else if (end == at || g_strv_contains(keywords, s.word))
+    return s;
+  else if (text[s.sign] == '(')
+    s.kind = STATEMENT_CALLS;
+  else if (text[s.sign + operators] == '=' && text[s.sign + operators + 1] != '=')
+    s.kind = operators ? STATEMENT_CHANGES : STATEMENT_ASSIGNS;
+  return s;
 }
 
-/* Lines that depend on something are passed; that some of them return is told as "NAME:returns". */
+/* What a statement does that nothing is read of. */
+static void pass_statement(Reader *r, const Statement *s, int at)
+{
+  int end = at + (int)strlen(s->word);
+  const char *kind = s->kind == STATEMENT_RETURNS ? SETTINGS_RETURNS
+                     : s->kind == STATEMENT_CALLS ? SETTINGS_CALLS
+                                                  : SETTINGS_PASSED;
+
+  if (s->kind != STATEMENT_OTHER)
+    put_unread(r, kind, s->word, at, end);
+}
+
+/* One statement of a body, for what it does; returns the end of its line. */
+static int read_statement(Reader *r, int at)
+{
+  g_auto(Statement) s = statement_at(r->text, at);
+  g_autofree char *target = g_strdup_printf(":%s", s.word);
+
+  if (s.kind == STATEMENT_RETURNS) {
+    r->at->body.returned = at;
+    at = read_value(r, r->at->name, s.sign, FALSE, 0);
+  } else if (s.kind == STATEMENT_ASSIGNS) {
+    forget(r, target);
+    at = read_value(r, target, s.sign + 1, FALSE, 0);
+  } else {
+    pass_statement(r, &s, at);
+  }
+  return skip_line(r->text, at);
+}
+
+/* Lines that depend on something are passed: what they would do is told. */
 static int pass_line(Reader *r, int at)
 {
-  const char *text = r->text;
-  g_autofree char *path = g_strconcat(r->at->name, SETTINGS_RETURNS, NULL);
+  g_auto(Statement) s = statement_at(r->text, at);
 
-  if (g_str_has_prefix(text + at, "return") && !is_word(text[at + strlen("return")]) && !settings_find(r->at->own, path))
-    settings_add(r->at->own, path, g_strdup("True"), at, at);
-  return skip_line(text, at);
+  pass_statement(r, &s, at);
+  return skip_line(r->text, at);
 }
 
 /* Statements of a body up to its `return`; those that stand deeper depend on something, and are passed. */
