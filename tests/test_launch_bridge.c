@@ -76,6 +76,13 @@ static const struct {
     "\"alltoall\"", "hybridep" },
   { "    cfg.model.moe_token_dispatcher_type = \"alltoall\"\n    cfg.model.moe_flex_dispatcher_backend = \"hybridep\"\n"
     "    apply_flex_dispatcher_backend(cfg.model, cfg.model.moe_flex_dispatcher_backend)\n", "\"hybridep\"", "alltoall" },
+  /* the function turns shared experts' overlap off with a backend, and changes nothing without one */
+  { "    cfg.model.moe_flex_dispatcher_backend = \"hybridep\"\n    cfg.model.moe_shared_expert_overlap = True\n"
+    "    apply_flex_dispatcher_backend(cfg.model, cfg.model.moe_flex_dispatcher_backend)\n", "\"hybridep\"", "\"experts\"" },
+  { "    cfg.mixed_precision = \"bf16-with-mxfp8-mixed\"\n", "\"fp8_recipe\": \"mxfp8\"", NULL },
+  { "    cfg.mixed_precision = fp16_mixed()\n", "\"precision\": \"fp16\"", "\"main_grads_dtype\": \"fp32\"" },
+  { "    cfg.mixed_precision = \"fp16-mixed\"\n    cfg.mixed_precision.grad_reduce_in_fp32 = True\n", "\"precision\": \"fp16\"",
+    "\"main_grads_dtype\": \"fp16\"" },
   { "    cfg.model.bias_activation_fusion = True\n    cfg.model.apply_rope_fusion = True\n", "\"nemo-2026-08\"", NULL },
   { "    cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap=True)\n", "\"tp_comm_overlap\": true", NULL },
   { "    cfg.model.num_layers_in_first_pipeline_stage = 20\n", "20", NULL },

@@ -10,6 +10,7 @@
 #define BASE "_pretrain_common"
 #define LIBRARY "nemo-2026-08-library"
 #define PRECISION "mixed_precision"
+#define OVERLAPS_SHARED "model.moe_shared_expert_overlap"
 #define SENDS "apply_flex_dispatcher_backend" /* training/flex_dispatcher_backend.py */
 
 /* Whether it is a function that fills in a model's and a training's attributes. */
@@ -139,10 +140,11 @@ static gboolean stands_apart(const ConfigReading *r, const char *name, const cha
 {
   static const char *const apart[] = { "grad_reduce_in_fp32", "main_grads_dtype", "num_layers", "num_moe_experts", NULL };
   static const char *const formats[] = { "exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype", NULL };
+  static const char *const exchange[] = { "model.moe_token_dispatcher_type", OVERLAPS_SHARED, NULL };
   gboolean precise = settings_true(r->from, "optimizer.use_precision_aware_optimizer", FALSE);
 
   return g_strv_contains(apart, name) || (!precise && g_strv_contains(formats, name)) ||
-         (g_str_equal(path, "model.moe_token_dispatcher_type") && settings_find(r->from, SENDS));
+         (g_strv_contains(exchange, path) && settings_find(r->from, SENDS));
 }
 
 /* Whether Python has to run to say what it is: it is neither text, number, truth, list nor torch's name of a format. */
@@ -174,14 +176,19 @@ static void put_attributes(Line *l)
   }
 }
 
-/* A backend of the exchange is one of flex (the function's name says that it is set). */
+/* What the function makes of a backend: one of flex, beside which shared experts do not run. Without one it does nothing. */
 static void put_exchange(Line *l)
 {
-  const char *backend = settings_text(l->from->from, "model.moe_flex_dispatcher_backend");
-  const char *kind = settings_text(l->from->from, "model.moe_token_dispatcher_type");
+  const Settings *s = l->from->from;
+  const char *backend = settings_text(s, "model.moe_flex_dispatcher_backend");
+  const char *kind = settings_text(s, "model.moe_token_dispatcher_type");
+  gboolean shared = settings_true(s, OVERLAPS_SHARED, FALSE);
 
-  if (settings_find(l->from->from, SENDS))
-    put(l, "moe_token_dispatcher_type", *backend ? "flex" : *kind ? kind : "alltoall");
+  if (!settings_find(s, SENDS))
+    return;
+  put(l, "moe_token_dispatcher_type", *backend ? "flex" : *kind ? kind : "alltoall");
+  if (shared && !*backend)
+    put(l, "moe_shared_expert_overlap", "");
 }
 
 /* ---- formats ---- */
@@ -209,13 +216,25 @@ static void put_narrow(Line *l, const BridgeRecipe *b)
   put_number(l, "num_layers_at_end_in_bf16", config_int(l->from, PRECISION ".num_layers_at_end_in_bf16", b->wide.end));
 }
 
-/* The name of a recipe as text, or of the function that makes it, or what get_mixed_precision_config() is given. */
+/* The name of a recipe as text, whose words may be joined by '-', or of the function that makes it, or what
+ * get_mixed_precision_config() is given; newly allocated. */
+static char *precision_of(const Settings *s)
+{
+  const char *given = settings_text(s, PRECISION ".0"), *told = settings_text(s, PRECISION);
+
+  return g_strdelimit(g_strdup(*given ? given : *told ? told : "bf16_mixed"), "-", '_');
+}
+
+static gboolean is_half(const char *precision)
+{
+  return g_str_has_prefix(precision, "fp16");
+}
+
 static void put_precision(Line *l)
 {
   ConfigReading *r = l->from;
-  const char *given = settings_text(r->from, PRECISION ".0"), *told = settings_text(r->from, PRECISION);
-  const char *name = *given ? given : *told ? told : "bf16_mixed";
-  gboolean half = g_str_has_prefix(name, "fp16");
+  g_autofree char *name = precision_of(r->from);
+  gboolean half = is_half(name);
   gboolean known = g_str_equal(name, "bf16_mixed") || g_str_equal(name, "fp16_mixed");
 
   known |= g_str_equal(name, "MixedPrecisionConfig") && !*settings_text(r->from, PRECISION ".fp8"); /* of its own words */
@@ -230,20 +249,21 @@ static void put_precision(Line *l)
     launch_assume(&r->to, PRECISION ": %s: not known: simulated as %s_mixed", name, half ? "fp16" : "bf16");
 }
 
-/* Those of mixed_precision are the last word, but under Megatron-FSDP, which does not read them: gradients lie in
- * buffers of that format, whatever main_grads_dtype says (Megatron Core, distributed_data_parallel.py). */
+/* Those of mixed_precision are the last word, which of fp16 are not wide, but under Megatron-FSDP, which does not read them:
+ * gradients lie in buffers of that format, whatever main_grads_dtype says (Megatron Core, distributed_data_parallel.py). */
 static void put_gradients(Line *l)
 {
   const Settings *s = l->from->from;
-  gboolean precise = settings_true(s, "optimizer.use_precision_aware_optimizer", FALSE);
-  gboolean wide = settings_true(s, PRECISION ".grad_reduce_in_fp32", TRUE);
+  g_autofree char *precision = precision_of(s);
+  gboolean precise = settings_true(s, "optimizer.use_precision_aware_optimizer", FALSE), half = is_half(precision);
+  gboolean wide = settings_true(s, PRECISION ".grad_reduce_in_fp32", !half);
 
   settings_find(s, "ddp.grad_reduce_in_fp32");
   if (settings_true(s, "ddp.use_megatron_fsdp", FALSE))
     return;
   if (!precise)
     put(l, "use_precision_aware_optimizer", "");
-  put(l, "main_grads_dtype", wide ? "fp32" : "bf16");
+  put(l, "main_grads_dtype", wide ? "fp32" : half ? "fp16" : "bf16");
 }
 
 /* ---- the model ---- */
