@@ -56,13 +56,20 @@ static const struct {
     { "\"main_grads_dtype\": \"fp16\"", "\"grad_reduce_dtype\": \"fp32\"" }, "" },
   { "{ " MICRO "2, " BF16 ", \"data_types\": { \"grad_accum_dtype\": \"auto\" } }", 8, { "!_dtype\"" },
     "data_types.grad_accum_dtype: the model's own format: the file says auto\n" },
-  /* main weights and moments in the model's format, which only Adam's kind has */
+  /* main weights and moments in the model's format, of moments those that the optimizer has */
   { "{ " MICRO "2, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
     { "\"main_params_dtype\": \"bf16\"", "\"exp_avg_dtype\": \"bf16\"", "\"exp_avg_sq_dtype\": \"bf16\"",
       "!main_grads_dtype" }, "" },
   { "{ " MICRO "2, " NARROW " } }", 8, { "\"main_params_dtype\": \"bf16\"", "!exp_avg" }, "" },
   { "{ " MICRO "2, \"optimizer\": { \"type\": \"SGD\" }, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
+    { "\"main_params_dtype\": \"bf16\"", "\"exp_avg_dtype\": \"bf16\"", "!exp_avg_sq" }, "" },
+  { "{ " MICRO "2, \"optimizer\": { \"type\": \"Muon\" }, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
+    { "\"exp_avg_dtype\": \"bf16\"", "\"exp_avg_sq_dtype\": \"bf16\"" }, "" },
+  { "{ " MICRO "2, \"optimizer\": { \"type\": \"Adafactor\" }, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
     { "\"main_params_dtype\": \"bf16\"", "!exp_avg" }, "" },
+  { "{ " MICRO "2, \"optimizer\": { \"type\": \"Lion\" }, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
+    { "\"exp_avg_dtype\": \"bf16\"", "\"exp_avg_sq_dtype\": \"bf16\"" },
+    "optimizer.type: Lion: taken as Adam, its own states are not simulated\n" },
   /* inputs of blocks that are made again are divided over tensor-parallel ranks alone */
   { "{ " MICRO "2, " PARTED " }", 8, { "\"recompute_granularity\": \"none\"" },
     "activation_checkpointing.partition_activations: true: divides nothing, the file has no tensor parallelism\n" },

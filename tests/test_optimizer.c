@@ -416,7 +416,12 @@ START_TEST(deepspeed_parts_no_states)
     Store store;
     int zero;
     gboolean remainders, runs;
+    OptimizerName name;
   } rows[] = {
+    /* of SGD there is no second moment to stay behind */
+    { FORMAT_BF16, FORMAT_BF16, FORMAT_USUAL, STORE_DEVICE, 2, FALSE, TRUE, OPTIMIZER_SGD },
+    { FORMAT_BF16, FORMAT_USUAL, FORMAT_USUAL, STORE_DEVICE, 2, FALSE, FALSE, OPTIMIZER_SGD },
+    { FORMAT_BF16, FORMAT_BF16, FORMAT_USUAL, STORE_DEVICE, 2, FALSE, FALSE, OPTIMIZER_MUON },
     { FORMAT_USUAL, FORMAT_USUAL, FORMAT_USUAL, STORE_DEVICE, 1, FALSE, TRUE },
     { FORMAT_BF16, FORMAT_BF16, FORMAT_BF16, STORE_DEVICE, 1, FALSE, TRUE },
     { FORMAT_BF16, FORMAT_BF16, FORMAT_BF16, STORE_DEVICE, 3, FALSE, TRUE },
@@ -441,6 +446,7 @@ START_TEST(deepspeed_parts_no_states)
     f.plan.optimizer.formats[STATE_EXP_AVG] = rows[i].first;
     f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = rows[i].second;
     f.plan.optimizer.remainders = rows[i].remainders;
+    f.plan.optimizer.name = rows[i].name;
     ck_assert_msg((plan_excluded(&f.plan, f.model, f.cluster, f.framework) == 0) == rows[i].runs, "row %zu", i);
   }
   planned_clear(&f);

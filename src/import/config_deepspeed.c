@@ -224,22 +224,6 @@ static void put_formats(ConfigReading *r, const char *precision, JsonWriter *w)
     json_put_string(w, "grad_reduce_dtype", reduced);
 }
 
-/* Main weights in the model's bf16, and Adam's moments with them (runtime/precision_config.py). */
-static void put_states(ConfigReading *r, const char *precision, JsonWriter *w)
-{
-  const char *type = settings_text(r->from, "optimizer.type");
-  gboolean adam = !*type || g_str_equal(type, "auto") || g_ascii_strncasecmp(type, "adam", strlen("adam")) == 0;
-
-  if (!g_str_equal(precision, "bf16"))
-    return;
-  if (settings_true(r->from, "bf16.bf16_master_weights_and_grads", FALSE))
-    json_put_string(w, "main_params_dtype", "bf16");
-  if (settings_true(r->from, "bf16.bf16_optimizer_states", FALSE) && adam) {
-    json_put_string(w, "exp_avg_dtype", "bf16");
-    json_put_string(w, "exp_avg_sq_dtype", "bf16");
-  }
-}
-
 /* What is partitioned over tensor-parallel ranks are the inputs of blocks that are made again. */
 static void put_recompute(ConfigReading *r, int tp, JsonWriter *w)
 {
@@ -258,20 +242,39 @@ static void put_recompute(ConfigReading *r, int tp, JsonWriter *w)
 }
 
 /* Names as DeepSpeed takes them, or torch.optim has them; what is not modelled is taken as Adam, whose states are common. */
-static void put_optimizer(ConfigReading *r, JsonWriter *w)
+static Optimizer put_optimizer(ConfigReading *r, JsonWriter *w)
 {
   const char *type = settings_text(r->from, "optimizer.type");
   const char *momentum = settings_text(r->from, "optimizer.params.momentum");
+  Optimizer o = optimizer_default();
 
   for (int i = 0; *type && optimizer_names[i]; i++)
     if (g_ascii_strcasecmp(type, optimizer_names[i]) == 0) {
+      o.name = (OptimizerName)i;
       json_put_string(w, "optimizer", optimizer_names[i]);
       if (i == OPTIMIZER_SGD)
         json_put_real(w, "sgd_momentum", g_ascii_strtod(momentum, NULL));
-      return;
+      return o;
     }
   if (*type && !g_str_equal(type, "auto"))
     launch_assume(&r->to, "optimizer.type: %s: taken as Adam, its own states are not simulated", type);
+  return o;
+}
+
+/* Main weights in the model's bf16, and the moments that its optimizer has with them (runtime/precision_config.py). */
+static void put_states(ConfigReading *r, const Optimizer *o, const char *precision, JsonWriter *w)
+{
+  static const OptimizerState moments[] = { STATE_EXP_AVG, STATE_EXP_AVG_SQ };
+  gboolean main = settings_true(r->from, "bf16.bf16_master_weights_and_grads", FALSE);
+  gboolean narrow = settings_true(r->from, "bf16.bf16_optimizer_states", FALSE);
+
+  if (!g_str_equal(precision, "bf16"))
+    return;
+  if (main)
+    json_put_string(w, optimizer_state_names[STATE_MAIN_PARAMS], "bf16");
+  for (gsize i = 0; i < G_N_ELEMENTS(moments) && narrow; i++)
+    if (optimizer_kind(o)->formats >> moments[i] & 1)
+      json_put_string(w, optimizer_state_names[moments[i]], "bf16");
 }
 
 static void put_seq(ConfigReading *r, JsonWriter *w)
@@ -303,10 +306,10 @@ static gboolean read_both(ConfigReading *r)
   put_seq(r, &w);
   put_zero(r, stage, &w);
   put_recompute(r, tp, &w);
-  put_optimizer(r, &w);
+  const Optimizer optimizer = put_optimizer(r, &w);
   json_put_string(&w, "precision", precision_of(r));
   put_formats(r, precision_of(r), &w);
-  put_states(r, precision_of(r), &w);
+  put_states(r, &optimizer, precision_of(r), &w);
   json_put_string(&w, "framework", r->framework ? r->framework : "deepspeed");
   json_close(&w, '}');
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);

@@ -235,13 +235,16 @@ static gboolean narrow_main(const Subject *s)
  * beside narrow main weights. */
 static gboolean parted_states(const Subject *s)
 {
+  static const OptimizerState moments[] = { STATE_EXP_AVG, STATE_EXP_AVG_SQ };
   const Optimizer *o = &s->plan->optimizer;
-  const StateFormat moments[] = { o->formats[STATE_EXP_AVG], o->formats[STATE_EXP_AVG_SQ] };
   gboolean main = narrow_main(s), apart = o->remainders || (main && o->formats[STATE_MAIN_PARAMS] != FORMAT_BF16);
 
   for (gsize i = 0; i < G_N_ELEMENTS(moments); i++) {
-    gboolean narrow = moments[i] > FORMAT_FP32;
-    apart |= narrow && moments[i] != FORMAT_BF16;
+    StateFormat format = o->formats[moments[i]];
+    gboolean narrow = format > FORMAT_FP32;
+    if (!(optimizer_kind(o)->formats >> moments[i] & 1))
+      continue;
+    apart |= narrow && format != FORMAT_BF16;
     apart |= s->plan->offload.optimizer ? narrow && !main : narrow != main;
   }
   return apart && optimizer_kind(o)->formats >> STATE_EXP_AVG & 1;
