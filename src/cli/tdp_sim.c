@@ -80,7 +80,8 @@ static gboolean check_drawn(const Options *o, GError **error)
                   { "--collectives", o->collectives }, { "--ops", o->ops }, { "--ranks", o->engine.ranks != NULL },
                   { "--contention", o->engine.contention },
                   { "--receive-buffers", o->engine.receive_buffers > 0 }, { "--draws", o->engine.draws > 0 },
-                  { "--power-limit", o->power_limit != NULL } };
+                  { "--power-limit", o->power_limit != NULL }, { "--gpus", o->gpus > 0 }, { "--seq", o->seq > 0 },
+                  { "--script-args", o->script_args != NULL } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(planned); i++)
     if (planned[i].given)
@@ -170,8 +171,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
 
   return cli_parse(argc, argv, entries, "Simulates one training plan on a cluster, or compares several.", error) &&
          (o->given = launch_given(o->script_args ? o->script_args : "", error)) != NULL &&
-         cli_read_count("--gpus", o->counts[0], 1000, &o->gpus, error) &&
-         cli_read_count("--seq", o->counts[1], 1024, &o->seq, error) &&
+         cli_read_count("--gpus", o->counts[0], 1000, &o->gpus, error) && cli_check_count("--gpus", &o->gpus, error) &&
+         cli_read_count("--seq", o->counts[1], 1024, &o->seq, error) && cli_check_count("--seq", &o->seq, error) &&
          engine_options_check(&o->engine, error) && cli_check_count("--stages", &o->drawn.stages, error) &&
          cli_check_count("--chunks", &o->drawn.chunks, error) &&
          cli_check_count("--micro-batches", &o->drawn.micro, error) &&
@@ -431,7 +432,8 @@ static int sim_main(const Options *o)
 
 int main(int argc, char **argv)
 {
-  Options o = { .engine = { .receive_buffers = CLI_ABSENT, .draws = CLI_ABSENT },
+  Options o = { .gpus = CLI_ABSENT, .seq = CLI_ABSENT,
+                .engine = { .receive_buffers = CLI_ABSENT, .draws = CLI_ABSENT },
                 .drawn = { .stages = CLI_ABSENT, .chunks = CLI_ABSENT, .micro = CLI_ABSENT } };
   GError *error = NULL;
   int status;
