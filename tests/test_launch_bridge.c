@@ -148,7 +148,9 @@ START_TEST(what_is_not_read_is_said)
       "run_16gpu_h100_config: sets cfg.model.tensor_model_parallel_size under a condition, or from what it was: not read" },
     { "    cfg.model.context_parallel_size *= 2\n    cfg.train.micro_batch_size //= 2\n",
       "sets cfg.model.context_parallel_size, cfg.train.micro_batch_size under a condition, or" },
-    { "    for n in (1, 2):\n        set_layout(cfg.model)\n", "calls set_layout: what that changes is not read" },
+    { "    cfg.mixed_precision.grad_reduce_in_fp32 = wide\n", "mixed_precision.grad_reduce_in_fp32: wide: neither true nor false: taken as true" },
+    { "    cfg.optimizer.use_precision_aware_optimizer = precise()\n", "precise: neither true nor false: taken as false" },
+    { "    for n in (1, 2):\n        set_layout(cfg.model)\n    set_layout(cfg.model)\n", "calls set_layout: what that changes is not read" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -157,6 +159,8 @@ START_TEST(what_is_not_read_is_said)
     g_autoptr(Launch) l = read_text(text, NULL, 0);
     ck_assert_msg(has_line(l->assumed, cases[i].said), "%s\n%s", cases[i].said, (char *)l->assumed->pdata[0]);
     ck_assert(!has_line(l->assumed, "calls if")); /* a word of Python's own before brackets */
+    for (guint k = 1; k < l->assumed->len; k++) /* once */
+      ck_assert_str_ne(l->assumed->pdata[k], l->assumed->pdata[k - 1]);
   }
   /* what a base in the same file calls counts, and of names that the hub has and we do not the plan is read all the same */
   g_autoptr(Launch) l = read_text("def base_config():\n    cfg = _pretrain_common()\n    cfg.model = (\n        "

@@ -60,6 +60,8 @@ static const struct {
   { "{ " MICRO "2, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
     { "\"main_params_dtype\": \"bf16\"", "\"exp_avg_dtype\": \"bf16\"", "\"exp_avg_sq_dtype\": \"bf16\"",
       "!main_grads_dtype" }, "" },
+  { "{ " MICRO "2, \"bf16\": { \"enabled\": true, \"bf16_master_weights_and_grads\": \"maybe\" } }", 8, { "!main_params" },
+    "bf16.bf16_master_weights_and_grads: maybe: neither true nor false: taken as false\n" },
   { "{ " MICRO "2, " NARROW " } }", 8, { "\"main_params_dtype\": \"bf16\"", "!exp_avg" }, "" },
   { "{ " MICRO "2, \"optimizer\": { \"type\": \"SGD\" }, " NARROW ", \"bf16_optimizer_states\": true } }", 8,
     { "\"main_params_dtype\": \"bf16\"", "\"exp_avg_dtype\": \"bf16\"", "!exp_avg_sq" }, "" },

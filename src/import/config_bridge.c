@@ -136,12 +136,12 @@ static void put_usual(Line *l)
 }
 
 /* Attributes that are said elsewhere, or mean nothing by themselves. */
-static gboolean stands_apart(const ConfigReading *r, const char *name, const char *path)
+static gboolean stands_apart(ConfigReading *r, const char *name, const char *path)
 {
   static const char *const apart[] = { "grad_reduce_in_fp32", "main_grads_dtype", "num_layers", "num_moe_experts", NULL };
   static const char *const formats[] = { "exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype", NULL };
   static const char *const exchange[] = { "model.moe_token_dispatcher_type", OVERLAPS_SHARED, NULL };
-  gboolean precise = settings_true(r->from, "optimizer.use_precision_aware_optimizer", FALSE);
+  gboolean precise = config_true(r, "optimizer.use_precision_aware_optimizer", FALSE);
 
   return g_strv_contains(apart, name) || (!precise && g_strv_contains(formats, name)) ||
          (g_strv_contains(exchange, path) && settings_find(r->from, SENDS));
@@ -176,13 +176,14 @@ static void put_attributes(Line *l)
   }
 }
 
-/* What the function makes of a backend: one of flex, beside which shared experts do not run. Without one it does nothing. */
+/* What the function makes of a backend: one of flex, beside which shared experts do not run. Without one it does
+ * nothing. */
 static void put_exchange(Line *l)
 {
   const Settings *s = l->from->from;
   const char *backend = settings_text(s, "model.moe_flex_dispatcher_backend");
   const char *kind = settings_text(s, "model.moe_token_dispatcher_type");
-  gboolean shared = settings_true(s, OVERLAPS_SHARED, FALSE);
+  gboolean shared = config_true(l->from, OVERLAPS_SHARED, FALSE);
 
   if (!settings_find(s, SENDS))
     return;
@@ -198,10 +199,9 @@ static const char *const scale_words[FP8_COUNT] = { [FP8_DELAYED] = "delayed", [
 
 static void put_narrow(Line *l, const BridgeRecipe *b)
 {
-  const Settings *s = l->from->from;
   gboolean four = b->scales == FP8_NVFP4;
-  gboolean gathers = settings_true(s, four ? PRECISION ".fp4_param_gather" : PRECISION ".fp8_param_gather", b->gathers);
-  gboolean ends = settings_true(s, PRECISION ".first_last_layers_bf16", b->wide.start || b->wide.end);
+  gboolean gathers = config_true(l->from, four ? PRECISION ".fp4_param_gather" : PRECISION ".fp8_param_gather", b->gathers);
+  gboolean ends = config_true(l->from, PRECISION ".first_last_layers_bf16", b->wide.start || b->wide.end);
 
   put(l, four ? "fp4_format" : "fp8_format", four ? "e2m1" : "hybrid");
   if (!four)
@@ -249,17 +249,18 @@ static void put_precision(Line *l)
     launch_assume(&r->to, PRECISION ": %s: not known: simulated as %s_mixed", name, half ? "fp16" : "bf16");
 }
 
-/* Those of mixed_precision are the last word, which of fp16 are not wide, but under Megatron-FSDP, which does not read them:
- * gradients lie in buffers of that format, whatever main_grads_dtype says (Megatron Core, distributed_data_parallel.py). */
+/* Those of mixed_precision are the last word, which of fp16 are not wide, but under Megatron-FSDP, which does not read
+ * them: gradients lie in buffers of that format, whatever main_grads_dtype says (Megatron Core,
+ * distributed_data_parallel.py). */
 static void put_gradients(Line *l)
 {
   const Settings *s = l->from->from;
   g_autofree char *precision = precision_of(s);
-  gboolean precise = settings_true(s, "optimizer.use_precision_aware_optimizer", FALSE), half = is_half(precision);
-  gboolean wide = settings_true(s, PRECISION ".grad_reduce_in_fp32", !half);
+  gboolean precise = config_true(l->from, "optimizer.use_precision_aware_optimizer", FALSE), half = is_half(precision);
+  gboolean wide = config_true(l->from, PRECISION ".grad_reduce_in_fp32", !half);
 
   settings_find(s, "ddp.grad_reduce_in_fp32");
-  if (settings_true(s, "ddp.use_megatron_fsdp", FALSE))
+  if (config_true(l->from, "ddp.use_megatron_fsdp", FALSE))
     return;
   if (!precise)
     put(l, "use_precision_aware_optimizer", "");
@@ -336,7 +337,7 @@ static const char *framework_of(ConfigReading *r)
   gboolean fused[G_N_ELEMENTS(kernels)], all = TRUE;
 
   for (gsize i = 0; i < G_N_ELEMENTS(kernels); i++)
-    all &= fused[i] = settings_true(r->from, kernels[i], FALSE);
+    all &= fused[i] = config_true(r, kernels[i], FALSE);
   for (gsize i = 0; i < G_N_ELEMENTS(kernels); i++)
     if (fused[i] && !all && !r->framework)
       launch_assume_open(&r->to, "--framework nemo-2026-08", "%s: true: simulated as false, as the other of %s and %s is",

@@ -39,7 +39,7 @@ static int told(ConfigReading *r, const char *path)
 /* DeepSpeed's runtime/zero/config.py: a truth in place of the section is stage 1, as its first release had it. */
 static int read_stage(ConfigReading *r)
 {
-  return number(r, ZERO "stage", settings_true(r->from, "zero_optimization", FALSE));
+  return number(r, ZERO "stage", config_true(r, "zero_optimization", FALSE));
 }
 
 /* What Hugging Face's trainer fills in for "auto", by the model's width (transformers, integrations/deepspeed.py:
@@ -73,7 +73,7 @@ static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
 static const char *store_of(ConfigReading *r, const char *device, const char *older)
 {
   const char *text = settings_text(r->from, device);
-  gboolean moved = settings_true(r->from, older, FALSE);
+  gboolean moved = config_true(r, older, FALSE);
 
   if (!*text && moved)
     return "cpu";
@@ -105,9 +105,9 @@ static void put_pieces(ConfigReading *r, JsonWriter *w)
 
   if (secondary > 1)
     json_put_int(w, "zero_hpz_partition_size", secondary);
-  if (settings_true(r->from, ZERO "zero_quantized_weights", FALSE))
+  if (config_true(r, ZERO "zero_quantized_weights", FALSE))
     json_put_bool(w, "zero_quantized_weights", TRUE);
-  if (settings_true(r->from, ZERO "zero_quantized_gradients", FALSE))
+  if (config_true(r, ZERO "zero_quantized_gradients", FALSE))
     json_put_bool(w, "zero_quantized_gradients", TRUE);
 }
 
@@ -121,7 +121,7 @@ static void put_shard_group(ConfigReading *r, int stage, JsonWriter *w)
 
 static void put_zero(ConfigReading *r, int stage, JsonWriter *w)
 {
-  gboolean overlap = settings_true(r->from, ZERO "overlap_comm", stage == 3);
+  gboolean overlap = config_true(r, ZERO "overlap_comm", stage == 3);
   gboolean ahead = !g_str_equal(settings_text(r->from, ZERO "stage3_prefetch_bucket_size"), "0");
 
   json_put_int(w, "zero_stage", stage);
@@ -140,7 +140,7 @@ static void put_zero(ConfigReading *r, int stage, JsonWriter *w)
   json_open(w, "overlap", '{');
   json_put_bool(w, "gradients", overlap && stage > 0);
   json_put_bool(w, "parameters", ahead && stage == 3);
-  json_put_bool(w, "tensor", settings_true(r->from, "tensor_parallel.tp_overlap_comm", FALSE));
+  json_put_bool(w, "tensor", config_true(r, "tensor_parallel.tp_overlap_comm", FALSE));
   json_close(w, '}');
 }
 
@@ -230,7 +230,7 @@ static void put_recompute(ConfigReading *r, int tp, JsonWriter *w)
   static const char key[] = "activation_checkpointing.partition_activations";
   gboolean counted = settings_find(r->from, "activation_checkpointing.number_checkpoints") != NULL;
   gboolean stages = config_int(r, "pipeline.activation_checkpoint_interval", 0) > 0;
-  gboolean parted = settings_true(r->from, key, FALSE), full = counted || stages || (parted && tp > 1);
+  gboolean parted = config_true(r, key, FALSE), full = counted || stages || (parted && tp > 1);
 
   json_put_string(w, "recompute_granularity", full ? "full" : "none");
   if (!full)
@@ -265,8 +265,8 @@ static Optimizer put_optimizer(ConfigReading *r, JsonWriter *w)
 static void put_states(ConfigReading *r, const Optimizer *o, const char *precision, JsonWriter *w)
 {
   static const OptimizerState moments[] = { STATE_EXP_AVG, STATE_EXP_AVG_SQ };
-  gboolean main = settings_true(r->from, "bf16.bf16_master_weights_and_grads", FALSE);
-  gboolean narrow = settings_true(r->from, "bf16.bf16_optimizer_states", FALSE);
+  gboolean main = config_true(r, "bf16.bf16_master_weights_and_grads", FALSE);
+  gboolean narrow = config_true(r, "bf16.bf16_optimizer_states", FALSE);
 
   if (!g_str_equal(precision, "bf16"))
     return;

@@ -35,6 +35,16 @@ int config_int(ConfigReading *r, const char *path, int usual)
   return value;
 }
 
+gboolean config_true(ConfigReading *r, const char *path, gboolean usual)
+{
+  const char *text = settings_text(r->from, path);
+  gboolean yes = g_ascii_strcasecmp(text, "true") == 0, no = g_ascii_strcasecmp(text, "false") == 0;
+
+  if (*text && !yes && !no)
+    launch_assume(&r->to, "%s: %s: neither true nor false: taken as %s", path, text, usual ? "true" : "false");
+  return yes || (!no && usual);
+}
+
 const char *config_function(ConfigReading *r, gboolean (*is)(const Settings *settings, const Setting *one))
 {
   const char *asked = launch_variable(r->given, "CONFIG"), *found = NULL;

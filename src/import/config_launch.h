@@ -18,6 +18,9 @@ typedef struct {
 /* A number, `usual` where it is absent. */
 int config_int(ConfigReading *r, const char *path, int usual);
 
+/* A truth, `usual` where it is absent; what is neither, as what Python would have to compute, is said and taken as that. */
+gboolean config_true(ConfigReading *r, const char *path, gboolean usual);
+
 /* Sets the GPUs: those asked for, else `told`, else as few as divide by `each`; FALSE where they do not. */
 gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each);
 

@@ -14,7 +14,7 @@ static void put_experts(ConfigReading *r, JsonWriter *w)
   int topk = config_int(r, MODEL "moe_config.top_k", 1);
   int each = config_int(r, MODEL "moe_config.moe_intermediate_size", width);
   int shared = config_int(r, MODEL "moe_config.shared_expert_intermediate_size", each);
-  gboolean beside = settings_true(r->from, MODEL "moe_config.enable_shared_expert", FALSE);
+  gboolean beside = config_true(r, MODEL "moe_config.enable_shared_expert", FALSE);
 
   if (experts < 2)
     return;
@@ -68,11 +68,11 @@ static gboolean read_model(ConfigReading *r)
   json_put_string(&w, "positions", "rope");
   json_put_real(&w, "rope_theta", *theta ? g_ascii_strtod(theta, NULL) : 10000);
   json_put_real(&w, "norm_epsilon", *epsilon ? g_ascii_strtod(epsilon, NULL) : 1e-6);
-  if (qwen && settings_true(s, MODEL "attention_bias", FALSE))
+  if (qwen && config_true(r, MODEL "attention_bias", FALSE))
     json_put_bool(&w, "qkv_bias", TRUE);
   if (qwen)
     put_window(r, &w);
-  json_put_bool(&w, "tied_embeddings", settings_true(s, MODEL "tie_word_embeddings", FALSE));
+  json_put_bool(&w, "tied_embeddings", config_true(r, MODEL "tie_word_embeddings", FALSE));
   put_experts(r, &w);
   json_close(&w, '}');
   r->to.out->model = g_string_free(g_steal_pointer(&text), FALSE);
@@ -122,11 +122,11 @@ static gboolean read_plan(ConfigReading *r)
   json_put_string(&w, "pipeline_schedule", afab ? "gpipe" : "1f1b");
   json_put_int(&w, "zero_stage", config_int(r, "optimizer.zero_stage", 0));
   json_put_string(&w, "recompute_granularity",
-                  settings_true(s, "parallelism.recompute_layer", FALSE) ? "full" : "none");
+                  config_true(r, "parallelism.recompute_layer", FALSE) ? "full" : "none");
   json_put_string(&w, "precision", precision_of(s));
   if (g_str_equal(settings_text(s, "optimizer.optimizer_factory.name"), "sgd"))
     json_put_string(&w, "optimizer", "sgd");
-  gboolean async = settings_true(s, "parallelism.tp_linear_async_communication", FALSE);
+  gboolean async = config_true(r, "parallelism.tp_linear_async_communication", FALSE);
   json_open(&w, "overlap", '{');
   if (rows)
     json_put_bool(&w, "tensor", async);

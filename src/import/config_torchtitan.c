@@ -138,7 +138,7 @@ static int read_micro(ConfigReading *r, const Degrees *d)
 /* Experts on ranks of their own get parts of rows in any case: what is gathered behind them is not simulated. */
 static gboolean divides_rows(ConfigReading *r, const Degrees *d)
 {
-  gboolean told = settings_true(r->from, ROWS, TRUE);
+  gboolean told = config_true(r, ROWS, TRUE);
 
   if (d->tp == 1)
     return FALSE;
@@ -277,7 +277,7 @@ static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
   json_put_int(w, "zero_stage", plain ? 0 : never ? 2 : 3);
   if (d->replicate > 1 && !plain)
     json_put_int(w, "shard_group_size", d->shard * d->cp);
-  if (!settings_true(r->from, "training.enable_cpu_offload", FALSE))
+  if (!config_true(r, "training.enable_cpu_offload", FALSE))
     return;
   json_open(w, "offload", '{'); /* CPUOffloadPolicy moves all states */
   json_put_string(w, "optimizer", "cpu");
@@ -341,7 +341,7 @@ static void put_recipe(ConfigReading *r, JsonWriter *w)
 
   if (g_str_has_prefix(recipe, "rowwise"))
     json_put_string(w, "fp8_recipe", "rowwise");
-  else if (!settings_true(s, gather, FALSE))
+  else if (!config_true(r, gather, FALSE))
     json_put_bool(w, "fp8_param_gather", FALSE);
 }
 
@@ -392,7 +392,7 @@ static void put_wide(ConfigReading *r, const char *section, int blocks, JsonWrit
 static void say_compiled(ConfigReading *r)
 {
   const Settings *s = r->from;
-  gboolean compiled = settings_true(s, "compile.enable", FALSE);
+  gboolean compiled = config_true(r, "compile.enable", FALSE);
   const Setting *parts = settings_last(s, "compile.components"); /* which stays among what is not simulated */
 
   if (r->framework || is_early(s))
@@ -450,7 +450,7 @@ static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
   if (g_str_equal(settings_text(s, "training.dtype"), "bfloat16"))
     launch_assume(&r->to, "training.dtype: bfloat16: weights, gradients and moments are simulated in fp32, as with "
                   "float32");
-  if (settings_true(s, PARALLEL "enable_async_tensor_parallel", FALSE))
+  if (config_true(r, PARALLEL "enable_async_tensor_parallel", FALSE))
     json_put_bool(w, "tp_comm_overlap", TRUE);
   say_compiled(r);
 }

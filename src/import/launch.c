@@ -44,9 +44,13 @@ gboolean launch_fail(LaunchReading *r, const char *format, ...)
   return FALSE;
 }
 
-/* Takes the line. */
+/* Takes the line, which is said once. */
 static void add_assumed(Launch *out, const char *option, char *line)
 {
+  if (g_ptr_array_find_with_equal_func(out->assumed, line, g_str_equal, NULL)) {
+    g_free(line);
+    return;
+  }
   g_ptr_array_add(out->assumed, line);
   g_ptr_array_add(out->options, g_strdup(option));
 }
