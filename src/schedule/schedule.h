@@ -129,8 +129,8 @@ typedef struct {
    * last stage's forward and its backward, 1 or 2; 0 = not spread. */
   int vocabulary;
 
-  int least_micro;   /* micro-batches that it needs for each rank at least, */
-  gboolean one_less; /* of them all one less; 0 = any */
+  int least_micro;   /* micro-batches that it needs for each rank at least; 0 = any number */
+  gboolean one_less; /* but for one of all of them */
 
   /* Whether the order exists for this shape, beyond what these say and PLACE_TWO_WAY needs; the error says which rule
    * failed with the numbers in it. NULL if it always does. */
