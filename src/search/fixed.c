@@ -160,13 +160,14 @@ static gboolean fix_one(const char *name, const char *value, Fixed *out, GError 
   const char *names[2 * KEY_COUNT + 1] = { NULL };
   g_autoptr(GString) known = g_string_new("one of the keys ");
   const PlanKey *named = plan_key_named(name);
+  const char *option = option_of(name);
   int n = 0;
 
   if (named && named->fix != FIX_NONE)
     return fix_value(named, value, out, error);
-  if (option_of(name)) {
-    g_autofree char *option = g_strdup_printf("the option %s to say it", option_of(name));
-    return bad_fix(error, name, value, option);
+  if (option) {
+    g_autofree char *expected = g_strdup_printf("the option %s to say it", option);
+    return bad_fix(error, name, value, expected);
   }
   for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
     const PlanKey *key = plan_key_of(id);

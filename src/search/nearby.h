@@ -8,8 +8,8 @@
  *
  * The path starts at the plan and takes the change with the shortest step that fits, again and again, while it gains
  * NEARBY_GAIN of the step, NEARBY_CHANGES at most. From a plan that is not legal, or does not fit, any that does is a
- * gain; where none does, the path goes by the change that needs least memory, which is simulated alone, and counts where
- * those behind it fit. This is local search: what comes out is legal, fits and is faster, and no more is claimed.
+ * gain; where none does, the path takes the change that needs least memory, though it does not fit yet, and is given up
+ * if it ends at none that fits. This is local search: what it ends at is legal, fits and is faster, and no more is claimed.
  *
  * To add a change: a function in the table of nearby.c.
  */
@@ -34,7 +34,7 @@ typedef struct {
   Metrics metrics;      /* of it, if it is legal */
   StepParts parts;      /* likewise */
   GArray *changes;      /* Nearby: alone, those that fit and gain, the best first */
-  GArray *path;         /* Nearby: each from the one before; the last fits, and of those before it any that need not */
+  GArray *path;         /* Nearby: each from the one before; the last fits, as do all where the plan does */
 } NearbyPlans;
 
 /* threads: 0 = one for each processor; what comes out does not depend on it. After a stop (NULL = none) changes are
