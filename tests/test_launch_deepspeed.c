@@ -108,6 +108,27 @@ START_TEST(files_say_their_plan)
 }
 END_TEST
 
+/* A key is added in the line of its object, or on a line of its own where keys have such. */
+START_TEST(keys_are_added)
+{
+  static const char *const texts[][2] = {
+    { "{\"zero_optimization\": {\"stage\": 3}, \"bf16\": {\"enabled\": true}}",
+      "{\"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true}, \"bf16\": {\"enabled\": true}}" },
+    { "{\n  \"zero_optimization\": {\n    \"stage\": 3\n  }\n}\n",
+      "{\n  \"zero_optimization\": {\n    \"stage\": 2,\n    \"overlap_comm\": true\n  }\n}\n" },
+  };
+  const char *before = "{ \"zero_optimization\": { \"stage\": 3, \"overlap_comm\": true } }";
+  const char *after = "{ \"zero_optimization\": { \"stage\": 2, \"overlap_comm\": true } }";
+
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
+    g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+    g_autofree char *changed = launch_change(texts[i][0], "x.json", NULL, before, after, notes);
+    ck_assert_str_eq(changed, texts[i][1]);
+    ck_assert_uint_eq(notes->len, 0);
+  }
+}
+END_TEST
+
 /* A wrong one is named where it stands in the file. */
 START_TEST(wrong_format_is_named)
 {
@@ -227,4 +248,4 @@ END_TEST
 TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 },
            { wrong_format_is_named, 1 }, { auto_goes_by_the_width, 1 },
            { auto_that_nobody_fills_in_says_why, 1 }, { options_stand_apart, 1 },
-           { what_is_left_out_is_said, 1 })
+           { what_is_left_out_is_said, 1 }, { keys_are_added, 1 })

@@ -228,8 +228,10 @@ static char *added(const Settings *s, const char *text, const Setting *wanted, c
   gsize blank = strspn(text + start, " \t-");
   g_autofree char *indent = g_strndup(text + start, blank);
   g_strdelimit(indent, "-", ' ');
-  gboolean json = text[start + blank] == '"', toml = !json && memchr(text + start, '=', beside->first - start);
-  g_autofree char *line = json ? g_strdup_printf(",\n%s\"%s\": %s", indent, key, raw)
+  gboolean json = text[strspn(text, " \t\r\n")] == '{', toml = !json && memchr(text + start, '=', beside->first - start);
+  gboolean same_line = text[start + blank] != '"'; /* of JSON: objects without lines of their own */
+  g_autofree char *line = json && same_line ? g_strdup_printf(", \"%s\": %s", key, raw)
+                          : json ? g_strdup_printf(",\n%s\"%s\": %s", indent, key, raw)
                                : g_strdup_printf("\n%s%s%s%s", indent, key, toml ? " = " : ": ", raw);
   if (!json)
     end = settings_line_end(text, end); /* behind its comment */
