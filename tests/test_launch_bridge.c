@@ -174,6 +174,9 @@ START_TEST(what_is_not_read_is_said)
   ck_assert(has_line(l->assumed, "model: a/b: not among the models of this program"));
   ck_assert_ptr_null(l->model);
   ck_assert_str_eq(l->unknown_model, "a/b");
+  g_autoptr(Launch) none = read_text("def own_8gpu_config():\n    cfg = _pretrain_common()\n    cfg.model.cuda_graph_impl = \"local\"\n"
+                                     "    cfg.train.x = 1\n    return cfg\n", NULL, 0);
+  ck_assert(has_line(none->assumed, "model: not told (--model)") && !none->unknown_model);
   ck_assert(strstr(l->plan, "\"expert_model_parallel_size\": 8") && l->gpus == 8);
 }
 END_TEST
@@ -247,6 +250,7 @@ static const struct {
   { "  recompute_granularity: null\n", "  recompute_granularity: full\n", "cfg.model.recompute_granularity = \"full\"\n" },
   { "  recompute_modules: null\n", "  recompute_modules: [moe_act, layernorm]\n",
     "cfg.model.recompute_modules = [\"moe_act\", \"layernorm\"]\n" },
+  { "  a: 1\n", "  a: 1\n  format:\n    _target_: torch.float32\n    _call_: false\n", "cfg.model.format = torch.float32\n" },
   { "  a: 1\n", "  a: 1\n", NULL },
 };
 

@@ -11,6 +11,7 @@
 #define LIBRARY "nemo-2026-08-library"
 #define PRECISION "mixed_precision"
 #define OVERLAPS_SHARED "model.moe_shared_expert_overlap"
+#define TARGET "._target_"
 #define SENDS "apply_flex_dispatcher_backend" /* training/flex_dispatcher_backend.py */
 
 /* Whether it is a function that fills in a model's and a training's attributes. */
@@ -310,8 +311,10 @@ static void put_model(Line *l)
       put_number(l, "num_experts", most_experts(model));
     return;
   }
-  r->to.out->unknown_model = g_strdup(*hub ? hub : settings_text(r->from, "model"));
-  launch_assume(&r->to, "model: %s: not among the models of this program (--model)", r->to.out->unknown_model);
+  const char *named = *hub ? hub : settings_text(r->from, "model");
+  r->to.out->unknown_model = *named ? g_strdup(named) : NULL;
+  launch_assume(&r->to, "model: %s%s (--model)", *named ? named : "not told",
+                *named ? ": not among the models of this program" : "");
   if (layers > 0)
     put_number(l, "num_layers", layers);
   if (divided || settings_find(r->from, "model.num_moe_experts"))
@@ -393,6 +396,14 @@ static char *python_of(const Setting *one, const char *yaml)
   return g_regex_replace(words, raw, -1, 0, "\"\\0\"", 0, NULL);
 }
 
+/* Of a format that the overrides have as an object to be made ("KEY._target_: torch.float32"), its KEY; else NULL. */
+static char *format_key(const Setting *one)
+{
+  gboolean format = g_str_has_suffix(one->path, TARGET) && g_str_has_prefix(one->value, "torch.");
+
+  return format ? g_strndup(one->path, strlen(one->path) - strlen(TARGET)) : NULL;
+}
+
 /* Whether it is as the function has it. */
 static gboolean says_already(const Setting *own, const char *python)
 {
@@ -403,6 +414,29 @@ static gboolean says_already(const Setting *own, const char *python)
              : g_str_equal(python, "None");
 }
 
+/* One setting of the function as the overrides have it. */
+static void change_one(ConfigReading *r, char **text, const char *function, const Setting *one, const char *yaml,
+                       GPtrArray *notes)
+{
+  g_autofree char *format = format_key(one), *python = format ? g_strdup(one->value) : python_of(one, yaml);
+  const char *key = format ? format : one->path;
+  g_autofree char *path = g_strdup_printf("%s.%s", function, key);
+  gsize quoted = *python == '"';
+  g_autofree char *value = g_strndup(python + quoted, strlen(python) - 2 * quoted);
+  gboolean made = strstr(key, "._") || g_str_has_prefix(key, "peft") || g_str_equal(key, PRECISION);
+
+  if (says_already(settings_last(r->from, path), python) || g_str_has_suffix(key, "._call_"))
+    return;
+  char *next = made ? NULL : settings_python_set(*text, function, key, python, value, PYTHON_IN_PLACE);
+  g_autofree char *what = g_strdup_printf("%s: %s = %s", function, key, python);
+  if (next) {
+    g_free(*text);
+    *text = next;
+  } else {
+    config_note(notes, what);
+  }
+}
+
 static void change(ConfigReading *r, char **text, const char *before, const char *after, GPtrArray *notes)
 {
   g_autoptr(Settings) was = settings_yaml(before), is = settings_yaml(after);
@@ -410,20 +444,8 @@ static void change(ConfigReading *r, char **text, const char *before, const char
 
   for (guint i = 0; function && i < is->list->len; i++) {
     const Setting *one = is->list->pdata[i], *old = settings_last(was, one->path);
-    g_autofree char *path = g_strdup_printf("%s.%s", function, one->path), *python = python_of(one, after);
-    gsize quoted = *python == '"';
-    g_autofree char *value = g_strndup(python + quoted, strlen(python) - 2 * quoted);
-    if ((old && g_str_equal(old->value, one->value)) || says_already(settings_last(r->from, path), python))
-      continue;
-    gboolean made = strstr(one->path, "._") || g_str_has_prefix(one->path, "peft") || g_str_equal(one->path, PRECISION);
-    char *next = made ? NULL : settings_python_set(*text, function, one->path, python, value, PYTHON_IN_PLACE);
-    g_autofree char *what = g_strdup_printf("%s: %s = %s", function, one->path, python);
-    if (next) {
-      g_free(*text);
-      *text = next;
-    } else {
-      config_note(notes, what);
-    }
+    if (!old || !g_str_equal(old->value, one->value))
+      change_one(r, text, function, one, after, notes);
   }
 }
 
