@@ -202,6 +202,11 @@ START_TEST(other_starts_are_refused)
                 "_pretrain_common(), or a function of the same file that starts from it");
   check_refused(two, "c", "x.py: c: starts from make(), which is not read: expected one of a_config, b: tdp-plan "
                 "--improve takes --script-args CONFIG=NAME");
+  /* a hub's name in another encoding is a name, too */
+  g_autofree char *latin = g_strconcat("def a():\n    cfg = _pretrain_common()\n    cfg.model = AutoBridge.from_hf_pretrained(\"m/\xe9\")\n",
+                                       set, NULL);
+  g_autoptr(Launch) l = read_text(latin, NULL, 8);
+  ck_assert_str_eq(l->unknown_model, "m/\xe9");
   check_refused("from megatron.bridge.recipes import x\ndef main():\n    x()\n", NULL,
                 "x.py: no recipe: expected functions that return what they set attributes of, from _pretrain_common() on");
 }

@@ -73,7 +73,7 @@ char *megatron_hub_model(const char *hub)
 {
   g_autofree char *base = g_path_get_basename(hub), *lower = g_ascii_strdown(base, -1);
   static const char around[] = "^(meta|nvidia)-|(-(base|instruct|chat|it|hf|bf16|fp8|v0\\.\\d))+$";
-  g_autoptr(GRegex) variants = g_regex_new(around, 0, 0, NULL);
+  g_autoptr(GRegex) variants = g_regex_new(around, G_REGEX_RAW, 0, NULL);
   g_autofree char *plain = g_regex_replace_literal(variants, lower, -1, 0, "", 0, NULL);
   const char *size = g_str_has_prefix(plain, "llama-3-") ? plain + strlen("llama-3-") : NULL; /* of the same blocks */
   g_autofree char *name = size ? g_strconcat("llama-3.1-", size, NULL) : g_strdup(plain);
