@@ -1,3 +1,4 @@
+#include "base/hash.h"
 #include "base/memory.h"
 #include "main.h"
 
@@ -28,4 +29,23 @@ START_TEST(freed_memory_is_kept)
 }
 END_TEST
 
-TEST_MAIN("memory", freed_memory_is_kept)
+/* Of keys of an odd and of an even number of words, each word counts, and where it stands. */
+START_TEST(every_word_of_a_key_counts)
+{
+  enum { WORDS = 7 };
+
+  for (gsize n = 1; n <= WORDS; n++) {
+    guint64 words[WORDS] = { 0 };
+    g_autoptr(GHashTable) hashes = g_hash_table_new(NULL, NULL);
+    g_hash_table_add(hashes, GUINT_TO_POINTER(hash_words(words, n * sizeof *words)));
+    for (gsize i = 0; i < n; i++) {
+      words[i] = 1;
+      g_hash_table_add(hashes, GUINT_TO_POINTER(hash_words(words, n * sizeof *words)));
+      words[i] = 0;
+    }
+    ck_assert_uint_eq(g_hash_table_size(hashes), n + 1);
+  }
+}
+END_TEST
+
+TEST_MAIN("memory", freed_memory_is_kept, every_word_of_a_key_counts)

@@ -24,8 +24,11 @@ static inline guint hash_words(gconstpointer key, gsize bytes)
     even = hash_mixed(even, words[0]);
     odd = hash_mixed(odd, words[1]);
   }
-  memcpy(words, at + (n - 1) * sizeof *words, sizeof *words);
-  return (guint)hash_mixed(hash_mixed(even, odd), words[0]);
+  if (n % 2) {
+    memcpy(words, at + (n - 1) * sizeof *words, sizeof *words);
+    even = hash_mixed(even, words[0]);
+  }
+  return (guint)hash_mixed(hash_mixed(even, n), odd); /* even once more: they do not stand for each other */
 }
 
 #endif
