@@ -83,6 +83,8 @@ static const struct {
   { "    cfg.mixed_precision = fp16_mixed()\n", "\"precision\": \"fp16\"", "\"main_grads_dtype\": \"fp32\"" },
   { "    cfg.mixed_precision = \"fp16-mixed\"\n    cfg.mixed_precision.grad_reduce_in_fp32 = True\n", "\"precision\": \"fp16\"",
     "\"main_grads_dtype\": \"fp16\"" },
+  { "    opt, cfg.scheduler = distributed_muon_with_cosine_annealing(max_lr=1e-4)\n    cfg.optimizer = opt\n", "\"muon\"", NULL },
+  { "    cfg.optimizer, cfg.scheduler = distributed_fused_adam_with_cosine_annealing(max_lr=1e-4)\n", "\"gpus\": 16", "muon" },
   { "    cfg.model.bias_activation_fusion = True\n    cfg.model.apply_rope_fusion = True\n", "\"nemo-2026-08\"", NULL },
   { "    cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap=True)\n", "\"tp_comm_overlap\": true", NULL },
   { "    cfg.model.num_layers_in_first_pipeline_stage = 20\n", "20", NULL },
@@ -150,6 +152,8 @@ START_TEST(what_is_not_read_is_said)
       "sets cfg.model.context_parallel_size, cfg.train.micro_batch_size under a condition, or" },
     { "    cfg.mixed_precision.grad_reduce_in_fp32 = wide\n", "mixed_precision.grad_reduce_in_fp32: wide: neither true nor false: taken as true" },
     { "    cfg.optimizer.use_precision_aware_optimizer = precise()\n", "precise: neither true nor false: taken as false" },
+    { "    cfg.optimizer = own_optimizer()\n", "optimizer: own_optimizer: not known: Adam is taken, with what is set of it" },
+    { "    if x:\n        cfg.optimizer, cfg.scheduler = muon()\n", "sets cfg.optimizer under a condition" },
     { "    for n in (1, 2):\n        set_layout(cfg.model)\n    set_layout(cfg.model)\n", "calls set_layout: what that changes is not read" },
   };
 

@@ -193,6 +193,20 @@ static void put_exchange(Line *l)
     put(l, "moe_shared_expert_overlap", "");
 }
 
+/* Functions that make both optimizer and schedule of the learning rate (recipes/utils/optimizer_utils.py). */
+static void put_optimizer(Line *l)
+{
+  ConfigReading *r = l->from;
+  const char *made = settings_text(r->from, "optimizer");
+
+  if (!*made || g_str_equal(made, "distributed_fused_adam_with_cosine_annealing"))
+    return;
+  if (!g_str_equal(made, "distributed_muon_with_cosine_annealing"))
+    launch_assume(&r->to, "optimizer: %s: not known: Adam is taken, with what is set of it", made);
+  else if (!settings_last(r->from, "optimizer.optimizer"))
+    put(l, "optimizer", "dist_muon");
+}
+
 /* ---- formats ---- */
 
 static const char *const scale_words[FP8_COUNT] = { [FP8_DELAYED] = "delayed", [FP8_CURRENT] = "tensorwise",
@@ -357,6 +371,7 @@ static gboolean read_recipe(ConfigReading *r)
   put_usual(&l);
   put_attributes(&l);
   put_exchange(&l);
+  put_optimizer(&l);
   put_precision(&l);
   put_gradients(&l);
   if (r->to.failed)

@@ -277,7 +277,9 @@ static int skip_line(const char *text, int at)
 typedef struct {
   char *word;
   int sign; /* place of what stands behind it */
-  enum { STATEMENT_OTHER, STATEMENT_RETURNS, STATEMENT_ASSIGNS, STATEMENT_CHANGES, STATEMENT_CALLS } kind;
+  enum {
+    STATEMENT_OTHER, STATEMENT_RETURNS, STATEMENT_ASSIGNS, STATEMENT_UNPACKS, STATEMENT_CHANGES, STATEMENT_CALLS
+  } kind;
 } Statement;
 
 static void statement_clear(Statement *s)
@@ -285,6 +287,14 @@ static void statement_clear(Statement *s)
   g_free(s->word);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Statement, statement_clear)
+
+/* Behind names with commas between them, "opt, cfg.scheduler = ". */
+static int skip_names(const char *text, int at)
+{
+  while (is_word(text[at]) || text[at] == ',' || text[at] == ' ')
+    at++;
+  return at;
+}
 
 static Statement statement_at(const char *text, int at)
 {
@@ -301,6 +311,8 @@ static Statement statement_at(const char *text, int at)
     return s;
   else if (text[s.sign] == '(')
     s.kind = STATEMENT_CALLS;
+  else if (text[s.sign] == ',')
+    s.kind = text[skip_names(text, at)] == '=' ? STATEMENT_UNPACKS : STATEMENT_OTHER;
   else if (text[s.sign + operators] == '=' && text[s.sign + operators + 1] != '=')
     s.kind = operators ? STATEMENT_CHANGES : STATEMENT_ASSIGNS;
   return s;
@@ -318,6 +330,25 @@ static void pass_statement(Reader *r, const Statement *s, int at)
     put_unread(r, kind, s->word, at, end);
 }
 
+/* Each name is what is called, of which nothing else is known. */
+static int read_unpacked(Reader *r, int at)
+{
+  int sign = skip_names(r->text, at), first = sign + 1 + (int)strspn(r->text + sign + 1, " "), end = first;
+
+  while (is_word(r->text[end]))
+    end++;
+  g_autofree char *names = g_strndup(r->text + at, sign - at), *called = g_strndup(r->text + first, end - first);
+  g_auto(GStrv) each = g_strsplit(names, ",", -1);
+  for (int i = 0; each[i]; i++) {
+    g_autofree char *target = g_strdup_printf(":%s", g_strstrip(each[i]));
+    if (!*each[i])
+      continue;
+    forget(r, target);
+    put(r, target, called, &(Setting) { .first = first, .end = end, .bare = TRUE });
+  }
+  return end;
+}
+
 /* One statement of a body, for what it does; returns the end of its line. */
 static int read_statement(Reader *r, int at)
 {
@@ -330,6 +361,8 @@ static int read_statement(Reader *r, int at)
   } else if (s.kind == STATEMENT_ASSIGNS) {
     forget(r, target);
     at = read_value(r, target, s.sign + 1, FALSE, 0);
+  } else if (s.kind == STATEMENT_UNPACKS) {
+    at = read_unpacked(r, at);
   } else {
     pass_statement(r, &s, at);
   }
