@@ -58,7 +58,7 @@ PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Clu
   s->prices = prices;
   for (int k = 0; k < SUMS; k++)
     *sum_at(s, k) = block + k * entries;
-  s->scratch[0] = s->scratch[1] = INFINITY;
+  s->scratch[0] = s->scratch[1] = s->placeholder_bytes = INFINITY;
   s->alike = passes->recompute.scope.stages.stages == 0 && !wide_any(&passes->wide);
   for (int i = 2; i <= model->blocks; i++)
     s->alike &= model->layers[i] == model->layers[1];
@@ -69,6 +69,8 @@ PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Clu
       double *scratch = &s->scratch[i == n - 1];
       if (model_layer(model, i)->kind != LAYER_EMBEDDING)
         *scratch = MIN(*scratch, p->recomputed_bytes + p->transient_bytes);
+      if (i >= 1 && i <= model->blocks)
+        s->placeholder_bytes = MIN(s->placeholder_bytes, p->placeholder_bytes);
     }
   }
   return s;

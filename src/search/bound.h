@@ -38,6 +38,7 @@ typedef struct {
   double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
   gboolean alike;   /* all blocks are of one kind */
   double scratch[2]; /* of the backward of the least demanding block, [1] of the last layer */
+  double placeholder_bytes; /* LayerPrice's, that a rank with a block keeps at least for the whole step */
 } PriceSums;
 
 PriceSums *price_sums_new(const Model *model, const Layout *layout, const Cluster *cluster);
@@ -110,6 +111,7 @@ typedef struct {
   double beside;      /* the same, without what is lost to fragments, where the last block's backward runs, beside its
                          weights and gradients; 0 elsewhere */
   BoundWeights block; /* of that block */
+  double placeholder_bytes; /* PriceSums', of a rank with a block; else 0 */
   double room;        /* of `dynamic`, what memory_in_room adds */
   const Device *device; /* where they are */
 } RankBytes;

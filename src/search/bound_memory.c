@@ -29,6 +29,7 @@ static gboolean weighs_as_much(const BoundWeights *a, const BoundWeights *b)
 static gboolean as_much(const RankBytes *a, const RankBytes *b)
 {
   return a->device == b->device && a->dynamic >= b->dynamic && a->beside >= b->beside &&
+         a->placeholder_bytes >= b->placeholder_bytes &&
          weighs_as_much(&a->weights, &b->weights) && weighs_as_much(&a->block, &b->block);
 }
 
@@ -73,13 +74,24 @@ static void add_ending(const Bound *b, RankBytes *r)
   r->block = bound_weights_of(b, n - 2);
 }
 
+static gboolean has_block(const Bound *b, int rank)
+{
+  gboolean has = FALSE;
+
+  for (int chunk = 0; chunk < b->shape.chunks && !has; chunk++) {
+    int stage = bound_stage(b, rank, chunk);
+    has = MIN(bound_first_layer(b, stage + 1), b->model->blocks + 1) > MAX(bound_first_layer(b, stage), 1);
+  }
+  return has;
+}
+
 /* Of a rank that has the last stage or not. */
 static RankBytes rank_bytes(const Bound *b, int rank, gboolean last, double activations)
 {
   const Schedule *schedule = b->layout->pipeline.schedule;
   const Cluster *cluster = b->sums->cluster, *site = b->mixed ? mesh_site(&b->layout->mesh, cluster, rank) : cluster;
   RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + scratch(b, last),
-                  .device = &site->device };
+                  .placeholder_bytes = has_block(b, rank) ? b->sums->placeholder_bytes : 0, .device = &site->device };
 
   if (last && !b->mixed && !schedule->vocabulary && !schedule->recompute)
     add_ending(b, &r);
@@ -149,7 +161,7 @@ double bound_memory(const Layout *l, const BoundRanks *all)
     double lost = 1 + l->passes.framework->fragmentation;
     double step = op_step_copies(l->states, r->weights.params) * lost + r->room;
     double passes = r->beside > 0 ? MAX(r->dynamic, (r->beside + shared) * lost) : r->dynamic;
-    most = MAX(most, held + MAX(passes, step));
+    most = MAX(most, held + r->placeholder_bytes + MAX(passes, step));
   }
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }

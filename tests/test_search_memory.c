@@ -1,0 +1,79 @@
+/* Bounds of memory against simulations, with what devices keep for a whole step beside states. */
+#include "main.h"
+#include "search/bound.h"
+#include "search_instance.h"
+
+/* The rank that needs most by simulation and, next to it, at least. */
+static double checked_peak(const Instance *in, const Plan *plan, double *bound)
+{
+  const Layout layout = layout_of(plan);
+  g_autoptr(PriceSums) sums = price_sums_new(in->model, &layout, in->cluster);
+  const BoundRanks ranks = bound_ranks(in->model, &layout, sums);
+  Metrics m;
+
+  instance_simulate(in, plan, NULL, &m);
+  *bound = bound_memory_by_order(in->model, &layout, sums);
+  ck_assert_double_le(*bound, m.peak_memory_bytes);
+  ck_assert_double_le(bound_memory(&layout, &ranks), m.peak_memory_bytes);
+  return m.peak_memory_bytes;
+}
+
+static double placeholder_bytes(const Instance *in, const Plan *plan)
+{
+  const Layout layout = layout_of(plan);
+  g_autoptr(PriceTable) prices = price_table_new(in->model, &layout, in->cluster);
+
+  return price_of_layer(prices, in->model, 0, 1)->placeholder_bytes;
+}
+
+/* Every rank with a block keeps them, however many blocks it has; with even stages nothing else is left out. */
+START_TEST(kept_placeholders_are_bounded)
+{
+  static const LayerSplit splits[] = { { 0 }, { .stages = 4, .layers = { 1, 2, 2, 1 } },
+                                       { .stages = 4, .layers = { 0, 2, 2, 2 } },
+                                       { .stages = 4, .layers = { 2, 2, 2, 0 } },
+                                       { .stages = 4, .layers = { 0, 3, 3, 0 } } };
+  Instance in;
+
+  instance_odd_links(&in, _i % 2 ? "megatron-core" : "megatron-core-2024", 8, 0);
+  model_free(in.model);
+  in.model = fixture_llama(_i / 2 ? 8 : 6, 4096, 32, 32, 512, 512);
+  for (gsize k = _i / 2 ? 0 : 1; k < (_i / 2 ? 1 : G_N_ELEMENTS(splits)); k++)
+    for (int zero = 0; zero < 2; zero++) {
+      Plan plan = in.base;
+      double bound;
+      plan.schedule = schedule_find("1f1b");
+      plan.pp = 4;
+      plan.dp = 2;
+      plan.split = splits[k];
+      plan.zero = zero;
+      plan.global_batch = 64;
+      double peak = checked_peak(&in, &plan, &bound), kept = placeholder_bytes(&in, &plan);
+      ck_assert_int_eq(kept > 0, _i % 2);
+      ck_assert_double_gt(bound, (kept > 0 ? 0.998 : 0.97) * peak);
+      ck_assert(kept == 0 || kept > 0.03 * peak);
+    }
+  instance_clear(&in);
+}
+END_TEST
+
+/* A rank without a block keeps none, where its ends alone need most. */
+START_TEST(ends_keep_no_placeholders)
+{
+  Instance in;
+  double bound;
+
+  instance_odd_links(&in, "megatron-core", 4, 0);
+  model_free(in.model);
+  in.model = fixture_llama(2, 1024, 8, 8, 512, 1 << 18);
+  in.base.schedule = schedule_find("1f1b");
+  in.base.pp = 4;
+  in.base.split = (LayerSplit) { .stages = 4, .layers = { 0, 1, 1, 0 } };
+  in.base.global_batch = 64;
+  double peak = checked_peak(&in, &in.base, &bound);
+  ck_assert_double_gt(placeholder_bytes(&in, &in.base), peak - bound);
+  instance_clear(&in);
+}
+END_TEST
+
+TEST_LOOPS("search memory", { kept_placeholders_are_bounded, 4 }, { ends_keep_no_placeholders, 1 })
