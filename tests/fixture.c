@@ -64,9 +64,9 @@ Model *fixture_experts(int layers, int hidden, int heads, int experts, int seq, 
 
 Model *fixture_known_model(const char *name)
 {
-  g_autofree char *path = files_find(name, "models", NULL);
   GError *error = NULL;
-  Model *model = model_load(path, &error);
+  g_autofree char *path = files_find(name, "models", &error);
+  Model *model = path ? model_load(path, &error) : NULL;
 
   if (!model)
     g_error("%s", error->message);
@@ -75,9 +75,8 @@ Model *fixture_known_model(const char *name)
 
 Cluster *fixture_cluster(const char *name, int devices)
 {
-  g_autofree char *path = files_find(name, "hardware", NULL);
   GError *error = NULL;
-  Cluster *cluster = cluster_load(path, &error);
+  Cluster *cluster = cluster_load(name, &error);
 
   if (!cluster || !cluster_resize(cluster, devices, &error))
     g_error("%s", error->message);
