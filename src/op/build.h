@@ -287,6 +287,16 @@ int build_ranks_of_place(const Build *b);
 /* Nodes that a token's experts are expected on, or ranks where all are in one. */
 double build_places_of_token(const Build *b);
 
+#define DEEPEP_SMS 20 /* multiprocessors that it takes: moe_deepep_num_sms of Megatron Core (transformer_config.py) */
+
+/* Nodes to which DeepEP's first version sends messages: 0 with other dispatchers. */
+double build_other_nodes(const Build *b);
+
+/* Messages to other nodes of one exchange by DeepEP's first version: each channel, two of its multiprocessors, sends
+ * rows to each node in chunks of so many by default (deep_ep/buffer.py at 567632d, get_dispatch_config(),
+ * get_combine_config()). */
+double build_chunks_sent(const Build *b, double sent, gboolean combined);
+
 typedef struct {
   const char *up, *down;
   double outer;  /* width of its input and output */

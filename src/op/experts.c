@@ -452,28 +452,6 @@ static void by_all_to_all(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
 }
 
-#define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
-
-/* Nodes to which DeepEP's first version sends messages. */
-static double other_nodes(const Build *b)
-{
-  gboolean sends = b->passes->dispatch == DISPATCH_FLEX && b->passes->framework->flex_node > 0;
-
-  return sends ? MAX(0, (double)b->expert.size / build_ranks_of_place(b) - 1) : 0;
-}
-
-/* Messages to other nodes of one exchange by DeepEP's first version: each channel, two of its multiprocessors, sends
- * rows to each node in chunks of so many by default (deep_ep/buffer.py at 567632d, get_dispatch_config(),
- * get_combine_config()). */
-static double chunks_sent(const Build *b, double sent, gboolean combined)
-{
-  int size = b->expert.size;
-  int rows = combined ? (size <= 16 ? 12 : 8) : size <= 16 ? 20 : size <= 64 ? 8 : 12, channels = DEEPEP_SMS / 2;
-  double nodes = (double)size / build_ranks_of_place(b);
-
-  return other_nodes(b) * channels * ceil(sent / nodes / channels / rows);
-}
-
 /* Rows that a rank's tokens are sent as: once to each place, once to each rank, and as they lie for experts. */
 typedef struct {
   double sent, delivered, received;
@@ -524,8 +502,8 @@ static void exchange_by_place(Build *b, Way way, const PlacedRows *rows)
     ops[i]->collective.row_bytes = row_bytes;
     ops[i]->collective.sms = DEEPEP_SMS;
     ops[i]->collective.copied = row_bytes / each * (1 + rows->received / rows->delivered) / 2;
-    ops[i]->collective.chunks = chunks_sent(b, rows->sent, weighed == (i == 1));
-    ops[i]->collective.quiets = other_nodes(b) * b->passes->framework->flex_quiets;
+    ops[i]->collective.chunks = build_chunks_sent(b, rows->sent, weighed == (i == 1));
+    ops[i]->collective.quiets = build_other_nodes(b) * b->passes->framework->flex_quiets;
   }
 }
 

@@ -1,4 +1,4 @@
-/* Nodes and ranks that a token's experts are expected on. */
+/* Nodes and ranks that a token's experts are expected on, and what is sent there. */
 #include "op/build.h"
 
 #include <math.h>
@@ -68,4 +68,20 @@ double build_places_of_token(const Build *b)
   int in_node = build_ranks_of_place(b);
 
   return build_places_reached(b, (double)b->expert.size / (in_node < b->expert.size ? in_node : 1));
+}
+
+double build_other_nodes(const Build *b)
+{
+  gboolean sends = b->passes->dispatch == DISPATCH_FLEX && b->passes->framework->flex_node > 0;
+
+  return sends ? MAX(0, (double)b->expert.size / build_ranks_of_place(b) - 1) : 0;
+}
+
+double build_chunks_sent(const Build *b, double sent, gboolean combined)
+{
+  int size = b->expert.size;
+  int rows = combined ? (size <= 16 ? 12 : 8) : size <= 16 ? 20 : size <= 64 ? 8 : 12, channels = DEEPEP_SMS / 2;
+  double nodes = (double)size / build_ranks_of_place(b);
+
+  return build_other_nodes(b) * channels * ceil(sent / nodes / channels / rows);
 }
