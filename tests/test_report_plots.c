@@ -158,12 +158,13 @@ END_TEST
 START_TEST(no_gnuplot)
 {
   Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
-  g_autofree char *folder = test_directory();
+  g_autofree char *folder = test_directory(), *before = g_strdup(g_getenv("PATH"));
   GError *error = NULL;
 
   g_setenv("PATH", folder, TRUE);
   ck_assert(!report_plots(&r.result, r.trace, folder, 0, &error));
   test_error(&error, TDP_ERROR_RUNTIME, "plots: gnuplot is not installed (Debian: gnuplot-nox)");
+  g_setenv("PATH", before, TRUE);
   ck_assert_int_eq(g_rmdir(folder), 0);
   run_clear(&r);
 }
@@ -212,7 +213,7 @@ START_TEST(gnuplot_that_hangs)
   ck_assert(g_file_get_contents(note, &text, NULL, NULL));
   int left = (int)g_ascii_strtoll(text, NULL, 10);
   ck_assert_int_gt(left, 1);
-  kill(left, SIGKILL);
+  ck_assert_int_eq(kill(left, SIGKILL), 0);
   g_remove(note);
   ck_assert_int_eq(g_rmdir(folder), 0);
 }
