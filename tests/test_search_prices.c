@@ -557,7 +557,7 @@ START_TEST(zero3_first_stage)
     best[dp] = g_array_index(r->best, Found, 0).value;
   }
   ck_assert_double_le(best[0], best[1]);
-  ck_assert_double_eq_tol(best[1], 7.0626, 5e-4);
+  ck_assert_double_eq_tol(best[1], 6.4931, 5e-4);
 }
 END_TEST
 

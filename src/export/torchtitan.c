@@ -151,11 +151,12 @@ static void put_equal_stages(const Export *e, const ScheduleName *schedule, GStr
                          "pipeline_parallel_last_stage_less_layers = 0\n", export_chunk_blocks(e, schedule));
 }
 
+/* Of other software's plans. */
 static void note_pipeline(Export *e)
 {
   const StateLayout *s = &e->layout.states[0];
 
-  if (s->zero >= 2)
+  if (s->zero >= 2 && !s->framework->stages_sum_once)
     export_note(e, "no_sync: %s: torchtitan's pipelines reduce gradients with the last micro-batch alone",
                 export_truth(s->sharding.no_sync));
 }

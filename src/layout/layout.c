@@ -187,7 +187,7 @@ GroupShape pass_group(const PassLayout *l, const Cluster *cluster, PassGroup gro
 static void set_rules(StateLayout *s, const Plan *p)
 {
   const Overlap *overlap = &p->overlap;
-  gboolean divides = sharding_sums_each(&s->sharding, s->zero);
+  gboolean divides = plan_sums_each(p, s->zero);
 
   s->optimizer_parts = s->zero >= 1 ? s->shards : 1;
   s->gradient_parts = divides ? s->shards : 1;

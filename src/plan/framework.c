@@ -141,7 +141,7 @@ static const JsonField fields[] = {
   { "overlap_by_zero", JSON_BOOL, FIELD(overlap_by_zero) },
   { "overlap_parameters", JSON_BOOL, FIELD(overlap_parameters) },
   { "overlap_pipeline", JSON_BOOL, FIELD(overlap_pipeline) },
-  { "overlap_one_stage", JSON_BOOL, FIELD(overlap_one_stage), .optional = TRUE },
+  { "stages_sum_once", JSON_BOOL, FIELD(stages_sum_once), .optional = TRUE },
   { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
   { "waits_for_whole_rows", JSON_BOOL, FIELD(waits_for_whole_rows), .optional = TRUE },

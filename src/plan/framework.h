@@ -216,8 +216,8 @@ typedef struct {
                                     plan overlaps */
   gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only
                                  under ZeRO-3 */
-  gboolean overlap_one_stage; /* of these, gradients does not hold in pipelines where they are summed once: stages do
-                                 it behind their last backward */
+  gboolean stages_sum_once;   /* in pipelines gradients are summed once a step, behind a stage's last backward, whatever
+                                 ZeRO stage and plan say */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
   AttentionKernel attention;  /* plan default */
   AttentionKernel attention_without_flash; /* that runs instead on devices without FlashAttention: unfused, efficient */

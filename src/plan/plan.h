@@ -102,12 +102,18 @@ static inline void plan_set_graph(Plan *plan, CudaGraph graph)
 /* Sets schedule and chunks, and whether sends overlap as the framework does it. */
 void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 
+/* Whether every micro-batch ends in a sum of its gradients over ranks, under that ZeRO stage. */
+static inline gboolean plan_sums_each(const Plan *p, int zero)
+{
+  return zero >= 2 && !p->sharding.no_sync && !(p->framework->stages_sum_once && p->pp > 1);
+}
+
 /* Whether the framework can sum gradients beside backwards of the plan. */
 static inline gboolean plan_sums_beside(const Plan *p)
 {
   const Framework *f = p->framework;
 
-  if (f->overlap_one_stage && p->pp > 1 && !sharding_sums_each(&p->sharding, p->zero))
+  if (f->stages_sum_once && p->pp > 1)
     return FALSE;
   return !f->overlap_by_zero || (p->zero > 0 && p->pp == 1);
 }

@@ -52,12 +52,6 @@ typedef struct {
   gboolean bucket_view; /* DDP's gradients are views of the buckets, not copies */
 } ShardingOptions;
 
-/* Whether every micro-batch ends in a sum of its gradients over ranks, under that ZeRO stage. */
-static inline gboolean sharding_sums_each(const ShardingOptions *options, int zero)
-{
-  return zero >= 2 && !options->no_sync;
-}
-
 static inline ShardingOptions sharding_options_default(void)
 {
   return (ShardingOptions) { .prefetch = -1, .tiling = 1 };

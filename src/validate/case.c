@@ -428,7 +428,7 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const CaseNumbers *n
   if (!read_choices(c, csv, row, error) || !case_read_experts(c, csv, row, n, error))
     return FALSE;
   if (p->zero == 3 && p->pp > 1 && c->unstated.pipeline_gathered)
-    p->sharding.keeps_gathered = p->sharding.no_sync = TRUE;
+    p->sharding.keeps_gathered = TRUE;
   if (p->zero >= 2 && c->unstated.sums_once && plan_micro_batches(p) > 1)
     p->sharding.no_sync = TRUE;
   if (p->precision == DTYPE_BF16 && c->unstated.bf16_states)

@@ -22,7 +22,7 @@ typedef struct {
   int vocab, zero;
   gboolean sequence_parallel;
   gboolean selective_blocks;  /* "selective" made a share of whole blocks again */
-  gboolean pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered and sums gradients once */
+  gboolean pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered */
   gboolean sums_once;         /* gradients of several micro-batches, where ZeRO divides them, are summed once */
   gboolean bf16_states;       /* weights in bf16 are trained as they are: no main copies, moments in bf16 */
   gboolean dropout;           /* of models that were trained with dropout */
