@@ -99,6 +99,23 @@ START_TEST(torchtitan_repeats_keys)
 }
 END_TEST
 
+/* torchtitan's rows are [batch, sequence, hidden] until August 2026; [tokens, hidden] are gathered as they lie. */
+START_TEST(folded_rows_are_not_copied)
+{
+  static const char *const frameworks[] = { "torchtitan-2026-08", "torchtitan-2026-09" };
+
+  for (int folded = FALSE; folded <= TRUE; folded++) {
+    Planned p;
+    start(&p, fixture_llama(2, 1024, 16, 4, 1024, 1024), frameworks[folded]);
+    planned_divide(&p, 4, 1, 2);
+    p.plan.sequence_parallel = TRUE;
+    for (int backward = FALSE; backward <= TRUE; backward++)
+      ck_assert_int_eq(moved(&p, "copy rows", backward) > 0, !folded);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
 /* Ranks of a context exchange what the core is given: keys and values of all 16 heads, not of the 4 that they share. */
 START_TEST(repeated_keys_travel)
 {
@@ -188,5 +205,6 @@ START_TEST(internevo_norms_wide_copies)
 END_TEST
 
 TEST_MAIN("copies", internevo_norms_wide_copies, transformer_engine_copies_views, megatron_joins_gradients,
-          cross_attention_splits_the_memory, torchtitan_repeats_keys, repeated_keys_travel,
+          cross_attention_splits_the_memory, torchtitan_repeats_keys, folded_rows_are_not_copied,
+          repeated_keys_travel,
           causal_softmax_reads_a_triangle, tables_have_whole_gradients)

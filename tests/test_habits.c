@@ -19,6 +19,7 @@ static const Generation generations[] = {
   { "fsdp-2021", "fsdp", "fsdp-2023-08" },
   { "torchtitan-2025-eager", "torchtitan", "torchtitan-2025-11-eager" },
   { "torchtitan-2026-08", "torchtitan", "torchtitan-2026-08" },
+  { "torchtitan-2026-11", "torchtitan", "torchtitan-2026-09" },
   { "torchtitan-2026-06", "torchtitan", "torchtitan-2026-05" },
   { "torchtitan-2025-12", "torchtitan", "torchtitan-2025-11" },
   { "torchtitan-2025-10", "torchtitan", "torchtitan-2025-11-eager",

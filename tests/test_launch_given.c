@@ -549,7 +549,7 @@ START_TEST(functions_say_what_is_left)
   g_autoptr(Launch) four_bits = launch_read(text, "torchtitan/models/llama3/config_registry.py",
                                             &(LaunchOptions) { 4, NULL, words }, NULL);
   ck_assert_ptr_nonnull(strstr(four_bits->plan, "\"precision\": \"fp4\""));
-  ck_assert_ptr_nonnull(strstr(four_bits->plan, "\"framework\": \"torchtitan-2026-08\"")); /* others run none */
+  ck_assert_ptr_nonnull(strstr(four_bits->plan, "\"framework\": \"torchtitan-2026-09\"")); /* others run none */
   ck_assert_uint_eq(four_bits->beyond->len, 0);
 }
 END_TEST

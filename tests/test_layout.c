@@ -385,7 +385,7 @@ START_TEST(gradients_overlap_where_the_framework_does_it)
   } cases[] = { { "deepspeed", 1, 1, TRUE },  { "deepspeed", 1, 0, FALSE },    { "deepspeed", 2, 1, FALSE },
                 { "deepspeed", 1, 3, TRUE },  { "megatron-core", 2, 1, TRUE }, { "megatron-core", 1, 0, TRUE },
                 { "torchtitan", 1, 3, TRUE },  { "torchtitan", 2, 3, FALSE, TRUE }, { "torchtitan", 2, 3, FALSE },
-                { "fsdp", 2, 3, TRUE }, { "torchtitan-2026-08", 2, 2, FALSE },
+                { "fsdp", 2, 3, TRUE }, { "torchtitan-2026-09", 2, 2, FALSE },
                 { "kempnerforge-2026", 2, 3, FALSE, TRUE }, { "kempnerforge-2026", 1, 3, TRUE, TRUE } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

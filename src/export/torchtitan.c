@@ -259,7 +259,7 @@ static const Exporter python = {
   .target = "torchtitan of 2026",
   .extension = "py",
   .comments = TRUE,
-  .framework = "torchtitan-2026-08",
+  .framework = "torchtitan-2026-09",
   .render = render,
   .launch = launch,
 };

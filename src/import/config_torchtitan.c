@@ -456,14 +456,21 @@ static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
 }
 
 /* The first generation that has what the file says. */
-static const char *generation(const ConfigReading *r, const Degrees *d, gsize dispatcher)
+static const char *generation(ConfigReading *r, const Degrees *d, gsize dispatcher)
 {
+  const char *loss = settings_text(r->from, "loss");
+  gboolean chunks = g_str_has_prefix(loss, "Chunked");
+
   if (is_early(r->from))
     return settings_true(r->from, "compile.enable", FALSE) ? "torchtitan-2024-compile" : "torchtitan-2024-eager";
+  if (settings_true(r->from, FOLDED, FALSE)) {
+    if (*loss && !chunks)
+      launch_assume(&r->to, "loss: %s: simulated in chunks, as torchtitan's own configurations have it", loss);
+    return "torchtitan-2026-09";
+  }
   if (is_nvfp4(r->from))
     return "torchtitan-2026-08";
-  gboolean later = g_str_has_prefix(settings_text(r->from, "loss"), "Chunked") || (d->tp > 1 && !d->rows);
-  return later ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
+  return chunks || (d->tp > 1 && !d->rows) ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
 }
 
 /* What says what torchtitan has anyway is read, and named nowhere. */
@@ -499,7 +506,8 @@ gboolean torchtitan_read(ConfigReading *r)
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
   put_kernels(r, &d, &w);
-  json_put_string(&w, "framework", r->framework ? r->framework : generation(r, &d, dispatcher));
+  const char *own = generation(r, &d, dispatcher);
+  json_put_string(&w, "framework", r->framework ? r->framework : own);
   json_close(&w, '}');
   if (*optimizer && g_ascii_strncasecmp(optimizer, "adam", strlen("adam")) != 0)
     launch_assume(&r->to, "optimizer: %s: simulated as AdamW", optimizer);

@@ -6,6 +6,7 @@
 
 #define PARALLEL "parallelism."
 #define ROWS PARALLEL "enable_sequence_parallel" /* of Python alone, since 29 March 2026 (torchtitan @aa68af18e) */
+#define FOLDED "training.counts_tokens" /* none of torchtitan's: Python that counts these, not sequences */
 
 /* Of settings by the names that TOML has. */
 gboolean torchtitan_read(ConfigReading *reading);

@@ -7,6 +7,8 @@
 #define BACKEND PARALLEL "expert_parallel_comm_backend" /* in TOML; here of the model */
 #define OWN_BACKEND "model_spec.moe_comm_backend"
 #define TOKENS "training.num_tokens_per_train_step"
+#define TOKENS_EACH "training.num_tokens_per_microbatch_per_dp_rank"
+#define CONTEXT_LENGTH "training.max_context_length"
 
 /* Whether it is a function that returns Trainer.Config, or a class of one's own for it. */
 static gboolean is_configuration(const Settings *s, const Setting *one)
@@ -54,24 +56,34 @@ static gboolean counts_sequences(const ConfigReading *r, const char *function)
   return FALSE;
 }
 
+/* Whether a function is of the generation that counts tokens: what says neither may be of any. */
+static gboolean counts_tokens(const Settings *own)
+{
+  static const char *const names[] = { TOKENS_EACH, TOKENS, CONTEXT_LENGTH, PARALLEL "num_pp_microbatches" };
+  gboolean any = FALSE;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
+    any |= settings_last(own, names[i]) != NULL;
+  return any;
+}
+
 /* Counts of tokens, as the sequences that TOML has. */
 static void add_sequences(ConfigReading *r, const Settings *own, Settings *out)
 {
   int seq = 2048, tokens = 16384, whole = -1, parts = 1;
   GError **error = r->to.failed ? NULL : r->to.error;
 
-  r->to.failed |= !settings_int(own, r->to.file, "training.max_context_length", &seq, error) ||
-                  !settings_int(own, r->to.file, "training.num_tokens_per_microbatch_per_dp_rank", &tokens, error) ||
+  r->to.failed |= !settings_int(own, r->to.file, CONTEXT_LENGTH, &seq, error) ||
+                  !settings_int(own, r->to.file, TOKENS_EACH, &tokens, error) ||
                   !settings_int(own, r->to.file, TOKENS, &whole, error) ||
                   !settings_int(own, r->to.file, PARALLEL "num_pp_microbatches", &parts, error);
   if (r->to.failed)
     return;
   if (seq < 1 || tokens < seq || parts < 1 || (gint64)tokens / MAX(1, seq) * parts > G_MAXINT) {
-    launch_fail(&r->to, "training.num_tokens_per_microbatch_per_dp_rank: %d: expected whole sequences of "
-                "training.max_context_length %d", tokens, seq);
+    launch_fail(&r->to, TOKENS_EACH ": %d: expected whole sequences of " CONTEXT_LENGTH " %d", tokens, seq);
     return;
   }
-  if (settings_find(own, "training.num_tokens_per_microbatch_per_dp_rank") &&
+  if (settings_find(own, TOKENS_EACH) &&
       !settings_true(own, "training.disable_cuda_graphs", FALSE))
     launch_assume(&r->to, "training.disable_cuda_graphs: False: simulated as if it were True: torchtitan's recorded steps are "
                   "not simulated");
@@ -201,8 +213,11 @@ static Settings *choose_function(ConfigReading *r)
   if (!function)
     return NULL;
   Settings *out = settings_new();
-  if (!counts_sequences(r, function))
+  if (!counts_sequences(r, function)) {
+    if (counts_tokens(own))
+      add_setting(out, FOLDED, g_strdup("true"));
     add_sequences(r, own, out);
+  }
   add_called(own, function, r, out);
   for (guint i = 0; i < own->list->len; i++) {
     const Setting *one = own->list->pdata[i];
@@ -304,9 +319,9 @@ static void change_tokens(Changing *c, const Batch *was, const Batch *is, gboole
   g_autofree char *seq = g_strdup_printf("%d", is->seq), *parts = g_strdup_printf("%d", is->parts);
 
   if (is->seq != was->seq)
-    set(c, "training.max_context_length", seq, seq, PYTHON_IN_PLACE);
+    set(c, CONTEXT_LENGTH, seq, seq, PYTHON_IN_PLACE);
   if (is->micro != was->micro || is->seq != was->seq)
-    set_tokens(c, "training.num_tokens_per_microbatch_per_dp_rank", is->micro, is->seq);
+    set_tokens(c, TOKENS_EACH, is->micro, is->seq);
   if (is->parts != was->parts)
     set(c, PARALLEL "num_pp_microbatches", parts, parts, PYTHON_IN_PLACE);
   if (whole)
