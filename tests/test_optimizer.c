@@ -408,6 +408,34 @@ START_TEST(choices_have_rules)
 }
 END_TEST
 
+static void in_fp32(Plan *p) { plan_set_format(p, DTYPE_FP32); }
+static void in_bf16(Plan *p) { p->optimizer.formats[STATE_MAIN_PARAMS] = FORMAT_BF16; }
+static void mixed(Plan *p) { (void)p; }
+
+/* stage_1_and_2.py clones a rank's part whatever its format; stage3.py and others have one copy of what needs no cast. */
+START_TEST(deepspeed_copies_main_weights)
+{
+  static const struct {
+    const char *framework;
+    int zero;
+    void (*set)(Plan *plan);
+    double bytes; /* of a parameter of a rank's part, beside two moments in fp32 */
+  } cases[] = { { "deepspeed", 1, mixed, 4 },   { "deepspeed", 1, in_bf16, 2 }, { "deepspeed", 2, in_bf16, 2 },
+                { "deepspeed", 3, in_bf16, 0 }, { "deepspeed", 2, in_fp32, 4 }, { "deepspeed", 3, in_fp32, 0 },
+                { "deepspeed", 0, in_fp32, 0 }, { "fsdp", 2, in_fp32, 0 },      { "zero-offload-2021", 1, in_fp32, 4 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned f;
+    setup(&f, cases[i].framework, 8);
+    f.plan.zero = cases[i].zero;
+    cases[i].set(&f.plan);
+    double parts = cases[i].zero > 0 ? 8 : 1;
+    ck_assert_double_eq_tol(optimizer_bytes(&f), f.model->params / parts * (8 + cases[i].bytes), 1);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* DeepSpeed has main weights and moments in bf16 together, and wide moments beside narrow main weights on the host alone. */
 START_TEST(deepspeed_parts_no_states)
 {
@@ -487,4 +515,4 @@ TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { format
            { steps_by_their_bytes }, { products_in_tf32 }, { recipes_by_their_bytes, G_N_ELEMENTS(recipes) },
            { rows_have_scales }, { recipes_have_rules }, { fp16_scales_its_loss }, { whole_gradients_are_scaled },
            { gradients_of_others_are_cleared }, { sums_over_tensor_ranks }, { choices_have_rules },
-           { deepspeed_parts_no_states }, { keys_go_round })
+           { deepspeed_parts_no_states }, { deepspeed_copies_main_weights }, { keys_go_round })

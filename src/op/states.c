@@ -108,11 +108,21 @@ static double sole_main_bytes(const StateLayout *s)
   return sole ? optimizer_main_bytes(&s->optimizer, s->formats.precision) : 0;
 }
 
+/* Of the optimizer for a weight. */
+static double optimizer_bytes(const StateLayout *s)
+{
+  DType precision = s->formats.precision;
+  gboolean copied = s->framework->main_params_copied && (s->zero == 1 || s->zero == 2) &&
+                    optimizer_main_bytes(&s->optimizer, precision) == 0;
+
+  return optimizer_param_bytes(&s->optimizer, precision) + (copied ? dtype_bytes[precision] : 0);
+}
+
 double op_checkpoint_bytes(const StateLayout *s)
 {
   double main = sole_main_bytes(s);
 
-  return (main > 0 ? 0 : dtype_bytes[s->formats.precision]) + optimizer_param_bytes(&s->optimizer, s->formats.precision);
+  return (main > 0 ? 0 : dtype_bytes[s->formats.precision]) + optimizer_bytes(s);
 }
 
 /* Of a weight that is `bytes`: divided, unless the host has it, and the second copy for backwards (ZeRO++, section
@@ -138,7 +148,7 @@ static double kept_gradients(const StateLayout *s)
 /* States of the optimizer, unless the host has them; LayerWork.state_bytes come on top. */
 static double kept_states(const StateLayout *s)
 {
-  double bytes = optimizer_param_bytes(&s->optimizer, s->formats.precision) - sole_main_bytes(s);
+  double bytes = optimizer_bytes(s) - sole_main_bytes(s);
 
   return s->offload.optimizer ? 0 : bytes / s->optimizer_parts;
 }

@@ -157,6 +157,7 @@ static const JsonField fields[] = {
   { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
   { "bf16_gradient_copy_dropped", JSON_BOOL, FIELD(bf16_gradient_copy_dropped), .optional = TRUE },
   { "shards_main_params", JSON_BOOL, FIELD(shards_main_params) },
+  { "main_params_copied", JSON_BOOL, FIELD(main_params_copied), .optional = TRUE },
   { "root_group", JSON_BOOL, FIELD(root_group), .optional = TRUE },
   { "bf16_reduced_copy", JSON_BOOL, FIELD(bf16_reduced_copy) },
   { "step_gradients", JSON_ENUM, FIELD(step_gradients), .names = step_gradient_names, .optional = TRUE },

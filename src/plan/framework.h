@@ -229,6 +229,8 @@ typedef struct {
   int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones, */
   gboolean bf16_gradient_copy_dropped; /* which go once they are added to these, not with the next backward */
   gboolean shards_main_params; /* ZeRO-3 divides the main weights alone, which are cast as they are gathered */
+  gboolean main_params_copied; /* ZeRO-1 and 2 keep a copy of a rank's part of the weights for the optimizer also where it
+                                  has the model's own format */
   gboolean root_group;        /* ZeRO-3 gathers the embedding with norm and head, which then stays (memory alone) */
   gboolean bf16_reduced_copy; /* where weights are bf16: all gradients are cast to bf16 at once to be reduced */
   StepGradients step_gradients; /* there for the step alone: op_step_copies */
