@@ -360,7 +360,7 @@ START_TEST(bad_scripts)
           "x.sh: no command with the arguments of a model: expected a script, a command line or a log of Megatron-LM");
   refuses("python pretrain_gpt.py " SIZES "--num-layers $N\n",
           "x.sh: --num-layers: $N: expected a number, and nothing in the script says it: "
-          "tdp-plan --improve takes --script-args");
+          "give --script-args");
   refuses("[ \"$1\" = more ] && MORE=--bf16\npython pretrain_vlm.py " SIZES "--num-layers 4 $MORE\n",
           "x.sh: pretrain_vlm.py: expected a program that trains a language model alone");
   refuses("python pretrain_gpt.py " SIZES "--num-layers 2.5\n", "x.sh: --num-layers: 2.5: expected a whole number");

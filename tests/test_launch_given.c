@@ -111,7 +111,7 @@ START_TEST(plans_come_of_them)
   ck_assert_ptr_nonnull(strstr(told->plan, "\"tensor_model_parallel_size\": 4"));
   ck_assert_ptr_null(launched(text, "dsw", &error));
   ck_assert_str_eq(error->message, "x.sh: --tensor-model-parallel-size: $2: expected a number, and nothing in the "
-                                   "script says it: tdp-plan --improve takes --script-args");
+                                   "script says it: give --script-args");
 }
 END_TEST
 
@@ -471,9 +471,9 @@ START_TEST(functions_of_torchtitan)
         "\"tensor_model_parallel_size\": 8", "\"pipeline_model_parallel_size\": 2", "\"precision\": \"fp8\"",
         "\"tp_comm_overlap\": true", "\"data_parallel_size\": 4" }, NULL },
     { "", { NULL }, "x.py: which configuration: expected one of llama3_8b, llama3_70b, qwen_8b_budget, qwen_8b_nvfp4: "
-                    "tdp-plan --improve takes --script-args CONFIG=NAME" },
+                    "give --script-args CONFIG=NAME" },
     { "CONFIG=rates", { NULL }, "x.py: rates: starts from LRSchedulersContainer.Config(), which is not read: expected one of "
-                                "llama3_8b, llama3_70b, qwen_8b_budget, qwen_8b_nvfp4: tdp-plan --improve takes --script-args CONFIG=NAME" },
+                                "llama3_8b, llama3_70b, qwen_8b_budget, qwen_8b_nvfp4: give --script-args CONFIG=NAME" },
     { "CONFIG=qwen_8b_budget", { NULL }, "x.py: --gpus: 64: expected the 4 that the degrees come to" },
   };
   g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;

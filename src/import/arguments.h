@@ -23,7 +23,7 @@ typedef struct {
 } Arguments;
 
 /* How to say what a script asks whoever starts it. */
-#define ARGUMENTS_SAY "tdp-plan --improve takes --script-args"
+#define ARGUMENTS_SAY "give --script-args"
 
 Arguments *arguments_of_command(const ShellCommand *command);
 
