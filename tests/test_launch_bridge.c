@@ -204,8 +204,8 @@ START_TEST(other_starts_are_refused)
 
   check_refused(elsewhere, NULL, "x.py: run: starts from llama3_8b_pretrain_config(), which is not in this file: expected "
                 "_pretrain_common(), or a function of the same file that starts from it");
-  check_refused(two, "c", "x.py: c: starts from make(), which is not read: expected one of a_config, b: tdp-plan "
-                "--improve takes --script-args CONFIG=NAME");
+  check_refused(two, "c", "x.py: c: starts from make(), which is not read: expected one of a_config, b: give "
+                "--script-args CONFIG=NAME");
   /* a hub's name in another encoding is a name, too */
   g_autofree char *latin = g_strconcat("def a():\n    cfg = _pretrain_common()\n    cfg.model = AutoBridge.from_hf_pretrained(\"m/\xe9\")\n",
                                        set, NULL);
@@ -305,5 +305,28 @@ START_TEST(changes_read_back)
 }
 END_TEST
 
+/* The function that makes a backend flex does so whatever dispatcher is named: for another the backend goes. */
+START_TEST(backends_go)
+{
+  static const char backend[] = "    cfg.model.moe_token_dispatcher_type = \"alltoall\"\n"
+                                "    cfg.model.moe_flex_dispatcher_backend = \"hybridep\"\n"
+                                "    apply_flex_dispatcher_backend(cfg.model, cfg.model.moe_flex_dispatcher_backend)\n";
+  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+  Plan first, wanted, now;
+  g_autofree char *before = exported(RECIPE("    cfg.model.moe_token_dispatcher_type = \"flex\"\n"
+                                            "    cfg.model.moe_flex_dispatcher_backend = \"hybridep\"\n"), &first);
+  g_autofree char *after = exported(RECIPE("    cfg.model.moe_token_dispatcher_type = \"alltoall\"\n"), &wanted);
+  g_auto(GStrv) parts = g_strsplit(RECIPE("@"), "@", 2);
+  g_autofree char *text = g_strjoinv(backend, parts);
+  g_autofree char *changed = launch_change(text, "x.py", NULL, before, after, notes), *again = exported(changed, &now);
+
+  ck_assert_int_eq(first.dispatch, DISPATCH_HYBRID);
+  ck_assert_int_eq(now.dispatch, DISPATCH_ALL_TO_ALL);
+  ck_assert_str_eq(again, after);
+  ck_assert_ptr_nonnull(strstr(changed, "    cfg.model.moe_flex_dispatcher_backend = None\n"));
+  ck_assert_uint_eq(notes->len, 0);
+}
+END_TEST
+
 TEST_LOOPS("launch bridge", { attributes_are_read, G_N_ELEMENTS(bodies) }, { what_is_not_read_is_said }, { fsdp_gradients_are_the_models }, { constants_are_read }, { other_starts_are_refused },
-           { changes_are_python, G_N_ELEMENTS(changes) }, { changes_read_back, 6 })
+           { changes_are_python, G_N_ELEMENTS(changes) }, { changes_read_back, 6 }, { backends_go })

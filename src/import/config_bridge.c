@@ -429,11 +429,13 @@ static gboolean says_already(const Setting *own, const char *python)
              : g_str_equal(python, "None");
 }
 
-/* One setting of the function as the overrides have it. */
+/* One setting of the function as the overrides have it; with `yaml` NULL as if nothing said it. */
 static void change_one(ConfigReading *r, char **text, const char *function, const Setting *one, const char *yaml,
                        GPtrArray *notes)
 {
-  g_autofree char *format = format_key(one), *python = format ? g_strdup(one->value) : python_of(one, yaml);
+  const char *gone = g_str_equal(one->value, "true") ? "False" : "None";
+  g_autofree char *format = format_key(one);
+  g_autofree char *python = !yaml ? g_strdup(gone) : format ? g_strdup(one->value) : python_of(one, yaml);
   const char *key = format ? format : one->path;
   g_autofree char *path = g_strdup_printf("%s.%s", function, key);
   gsize quoted = *python == '"';
@@ -461,6 +463,11 @@ static void change(ConfigReading *r, char **text, const char *before, const char
     const Setting *one = is->list->pdata[i], *old = settings_last(was, one->path);
     if (!old || !g_str_equal(old->value, one->value))
       change_one(r, text, function, one, after, notes);
+  }
+  for (guint i = 0; function && i < was->list->len; i++) { /* apply_flex_dispatcher_backend() reads what stays, too */
+    const Setting *one = was->list->pdata[i];
+    if (!settings_last(is, one->path))
+      change_one(r, text, function, one, NULL, notes);
   }
 }
 
