@@ -8,6 +8,7 @@
 #define MICRO "\"train_micro_batch_size_per_gpu\": "
 #define STEPS "\"gradient_accumulation_steps\": "
 #define NARROW "\"bf16\": { \"enabled\": true, \"bf16_master_weights_and_grads\": true"
+#define BY_TRAINER "the file says auto, which Hugging Face's trainer fills in by its own --"
 #define BF16 "\"bf16\": { \"enabled\": true }"
 #define PARTED "\"activation_checkpointing\": { \"partition_activations\": true }"
 
@@ -32,6 +33,13 @@ static const struct {
     "train_micro_batch_size_per_gpu: 1: the file says auto\ngradient_accumulation_steps: 1: the file says auto\n" },
   { "{ \"train_batch_size\": 64, " MICRO "2, " STEPS "\"auto\" }", 8, { "\"global_batch_size\": 64" }, "" },
   { "{ \"train_batch_size\": \"auto\", " MICRO "2, " STEPS "4 }", 8, { "\"global_batch_size\": 64" }, "" },
+  /* the trainer's format: that which the file has a section of, of both bf16 */
+  { "{ " MICRO "2, \"fp16\": { \"enabled\": \"auto\" } }", 8, { "\"precision\": \"fp16\"" },
+    "fp16.enabled: true: " BY_TRAINER "fp16\n" },
+  { "{ " MICRO "2, \"fp16\": { \"enabled\": \"auto\" }, \"bf16\": { \"enabled\": \"auto\" } }", 8, { "\"precision\": \"bf16\"" },
+    "bf16.enabled: true: " BY_TRAINER "bf16\n" },
+  { "{ " MICRO "2, \"fp16\": { \"enabled\": \"auto\" }, " BF16 " }", 8, { "\"precision\": \"bf16\"" }, "" },
+  { "{ " MICRO "2, \"fp16\": { \"enabled\": false }, \"bf16\": { \"enabled\": false } }", 8, { "\"precision\": \"fp32\"" }, "" },
   { "{ " STEPS "4 }", 8, { NULL }, NULL }, /* is nobody's */
   { "{ \"zero_optimization\": { \"stage\": 1 }, " STEPS "4 }", 8, { "\"global_batch_size\": 32" },
     "train_micro_batch_size_per_gpu: 1: the file names no batch\n" },

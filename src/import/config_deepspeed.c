@@ -183,11 +183,19 @@ static void put_batch(ConfigReading *r, const Batch *b, int data, JsonWriter *w)
 
 static const char *precision_of(ConfigReading *r)
 {
-  const char *bf16 = settings_text(r->from, "bf16.enabled"), *fp16 = settings_text(r->from, "fp16.enabled");
+  static const char *const formats[] = { "fp16", "bf16", "bf16", "fp16" }; /* of two that the trainer fills in, bf16 */
 
-  if (g_str_equal(fp16, "true"))
-    return "fp16";
-  return g_str_equal(bf16, "true") || g_str_equal(bf16, "auto") ? "bf16" : "fp32";
+  for (gsize i = 0; i < G_N_ELEMENTS(formats); i++) {
+    g_autofree char *path = g_strconcat(formats[i], ".enabled", NULL);
+    gboolean open = i >= 2;
+    if (!g_str_equal(settings_text(r->from, path), open ? "auto" : "true"))
+      continue;
+    if (open)
+      launch_assume(&r->to, "%s: true: the file says auto, which Hugging Face's trainer fills in by its own --%s", path,
+                    formats[i]);
+    return formats[i];
+  }
+  return "fp32";
 }
 
 /* The words of DtypeEnum (runtime/config.py); "" where the model's own format is meant. */
@@ -307,9 +315,10 @@ static gboolean read_both(ConfigReading *r)
   put_zero(r, stage, &w);
   put_recompute(r, tp, &w);
   const Optimizer optimizer = put_optimizer(r, &w);
-  json_put_string(&w, "precision", precision_of(r));
-  put_formats(r, precision_of(r), &w);
-  put_states(r, &optimizer, precision_of(r), &w);
+  const char *precision = precision_of(r);
+  json_put_string(&w, "precision", precision);
+  put_formats(r, precision, &w);
+  put_states(r, &optimizer, precision, &w);
   json_put_string(&w, "framework", r->framework ? r->framework : "deepspeed");
   json_close(&w, '}');
   r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
