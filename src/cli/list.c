@@ -181,12 +181,21 @@ static void fill_keys(Answer *a)
   }
 }
 
+static void fill_kinds(Answer *a)
+{
+  g_auto(GStrv) kinds = model_kinds();
+
+  for (int i = 0; kinds[i]; i++)
+    answer_add_text(a, kinds[i]);
+}
+
 #define NAME { "name", "<name", CELL_TEXT }
 
 static const List lists[] = {
   { "models", 7, { NAME, { "parameters", NULL, CELL_INT }, { NULL, "parameters", CELL_TEXT },
                    { "active_parameters", NULL, CELL_INT }, { NULL, "active", CELL_TEXT },
                    { "layers", "layers", CELL_INT }, { "seq", "sequence", CELL_INT } }, fill_models },
+  { "kinds", 1, { NAME }, fill_kinds },
   { "clusters", 4, { NAME, { "devices", "GPUs", CELL_INT }, { "devices_per_node", "a node", CELL_INT },
                      { "gpu", "<GPU", CELL_TEXT } }, fill_clusters },
   { "servers", 3, { NAME, { "devices_per_node", "GPUs", CELL_INT }, { "gpu", "<GPU", CELL_TEXT } }, fill_servers },

@@ -64,12 +64,13 @@ const char *family_near(const char *model_type)
   return names_near(nearest, model_type) ? nearest : NULL;
 }
 
-char *family_list(void)
+char **model_kinds(void)
 {
-  GString *text = g_string_new(NULL);
+  GPtrArray *names = g_ptr_array_new();
   const Family *family;
 
   for (gsize i = 0; (family = family_at(i)); i++)
-    g_string_append_printf(text, "%s%s", i ? ", " : "", family->model_type);
-  return g_string_free(text, FALSE);
+    g_ptr_array_add(names, g_strdup(family->model_type));
+  g_ptr_array_add(names, NULL);
+  return (char **)g_ptr_array_free(names, FALSE);
 }

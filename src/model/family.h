@@ -27,7 +27,4 @@ const char *family_reason(const char *model_type);
 /* The model_type that one without a row may have meant; NULL if none is near. */
 const char *family_near(const char *model_type);
 
-/* All model_types, separated by commas; newly allocated. */
-char *family_list(void);
-
 #endif

@@ -409,20 +409,20 @@ static const Family *find_inner(const JsonDoc *doc, const cJSON **object)
   return type ? family_find(type) : NULL;
 }
 
+#define KIND "one of those that tdp-plan --list kinds names"
+
 static gboolean refuse_type(const JsonDoc *doc, const cJSON *type, GError **error)
 {
   const char *reason = cJSON_IsString(type) ? family_reason(type->valuestring) : NULL;
   const char *near = cJSON_IsString(type) ? family_near(type->valuestring) : NULL;
-  g_autofree char *list = family_list();
 
   if (!reason && near)
-    return json_error(doc, type, error, "one of %s; did you mean \"%s\"?", list, near);
+    return json_error(doc, type, error, KIND "; did you mean \"%s\"?", near);
   if (reason)
-    return json_error(doc, type, error, "a model without %s: one of %s", reason, list);
+    return json_error(doc, type, error, "a model without %s: " KIND, reason);
   if (type)
-    return json_error(doc, type, error, "one of %s", list);
-  g_autofree char *expected = g_strconcat("one of ", list, NULL);
-  return json_missing(doc, json_root(doc), "model_type", expected, error);
+    return json_error(doc, type, error, KIND "; blocks that are those of a Llama are read as \"llama\"");
+  return json_missing(doc, json_root(doc), "model_type", KIND, error);
 }
 
 /* The family, and the object that holds its keys. */

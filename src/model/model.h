@@ -318,6 +318,9 @@ typedef struct {
   char digest[JSON_DIGEST_CHARS]; /* of its file */
 } Model;
 
+/* The kinds of Hugging Face's models that are read, as `model_type` names them; owned by the caller (g_strfreev). */
+char **model_kinds(void);
+
 /* Reads a native or Hugging Face file, or the config.json of a directory
  * ("-" = stdin). Infinity and NaN, which Python writes, count as null in
  * theirs. Errors: TDP_ERROR_INPUT. */

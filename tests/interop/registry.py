@@ -56,7 +56,7 @@ def ours(program, path):
 def reason(answer, path):
     """What is not understood, without the list of what would be."""
     text = answer[2:].replace(path + ": ", "")
-    return text.split("expected one of gpt2")[0].split(": one of ")[0].rstrip(": ")[:110] or "its kind"
+    return text.split("expected one of those")[0].split(": one of ")[0].rstrip(": ")[:110] or "its kind"
 
 
 def registry():
