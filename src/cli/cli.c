@@ -130,6 +130,26 @@ static gboolean check_values(char **argv, const GOptionEntry *entries, GError **
   return TRUE;
 }
 
+/* GLib takes the last of several, so that of two clusters one would be planned for without a word. */
+static gboolean check_once(char **argv, const GOptionEntry *entries, GError **error)
+{
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+
+  for (int i = 1; argv[i] && strcmp(argv[i], "--") != 0; i++) {
+    const GOptionEntry *entry = entry_in(entries, argv[i]);
+    const char *equals = strchr(argv[i], '='), *value = equals ? equals + 1 : argv[i + 1];
+    if (!entry || entry->arg == G_OPTION_ARG_NONE || entry->arg == G_OPTION_ARG_CALLBACK ||
+        entry->arg == G_OPTION_ARG_STRING_ARRAY || entry->arg == G_OPTION_ARG_FILENAME_ARRAY)
+      continue;
+    const char *first = g_hash_table_lookup(seen, entry);
+    if (first && value && !g_str_equal(first, value))
+      return input_error(error, "--%s: %s: expected once, it is %s already", entry->long_name, value, first);
+    g_hash_table_insert(seen, (gpointer)entry, (gpointer)value);
+    i += !equals && value;
+  }
+  return TRUE;
+}
+
 gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const char *summary, GError **error)
 {
   const GOptionEntry help[] = {
@@ -146,7 +166,7 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
   g_option_group_add_entries(all, help);
   g_option_group_add_entries(all, entries);
   g_option_group_add_entries(all, common);
-  if (!check_values(*argv, entries, error))
+  if (!check_values(*argv, entries, error) || !check_once(*argv, entries, error))
     return FALSE;
   if (g_option_context_parse(context, argc, argv, error))
     return TRUE;

@@ -3,13 +3,15 @@ ask() { echo "\$ $*"; "$@" 2>&1 >"$TMP/out" | sed 1q; }
 p() { printf '{ "gpus": 8, %s }' "$1" >"$TMP/plan.json"; ask tdp-sim --model tiny --cluster dgx --plan "$TMP/plan.json"; }
 m() { printf '{ %s }' "$1" >"$TMP/model.json"; ask tdp-plan --model "$TMP/model.json" --cluster dgx; }
 q() { ask tdp-plan --model tiny --cluster dgx "$@"; }
-q --model llama3-8b
-q --model gtp3
-q --model mixtral-8x7
-q --model qwen3-30b
-q --cluster dgx-h10
-q --cluster azure-nd96
-q --cluster h1000
+r() { ask tdp-plan --cluster dgx "$@"; }
+s() { ask tdp-plan --model tiny "$@"; }
+r --model llama3-8b
+r --model gtp3
+r --model mixtral-8x7
+r --model qwen3-30b
+s --cluster dgx-h10
+s --cluster azure-nd96
+s --cluster h1000
 q --glbal-batch 8
 q --gpu 8
 q --top3
@@ -39,11 +41,13 @@ q --nodes 4
 q --tp 8
 q --sequence-length 4k
 q --exact=no
+q --gpus 8 -g 16
+q --gpus 8 --gpus=8 --exact=no
 q --plots --exact
 q --output --help
 q --colour
-q --model meta-llama/Llama-3.1-8B
-q --cluster tpu-v5
+r --model meta-llama/Llama-3.1-8B
+s --cluster tpu-v5
 q --fix tensor_parallel=8
 q --framework megatron-lm
 q --question fewest-gpu
