@@ -7,7 +7,6 @@
 #include "sim/simulate.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The best plan, or the first one found, of the cluster with so many devices. */
 static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out,

@@ -5,7 +5,6 @@
 #include "base/units.h"
 
 #include <math.h>
-#include <string.h>
 
 #define HOUR 3600.0
 #define MINUTE 60.0

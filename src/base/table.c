@@ -1,7 +1,5 @@
 #include "base/table.h"
 
-#include <string.h>
-
 enum { GAP = 2 };
 
 struct Table {

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* room for the largest message and copy */

@@ -1,6 +1,5 @@
 /* Which constants of a link the points tell, and their fit. */
 #include <math.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "calibrate/link.h"

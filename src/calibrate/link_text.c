@@ -1,5 +1,4 @@
 /* A fitted link as a file of hardware/links/ and as text for people. */
-#include <math.h>
 
 #include "base/json.h"
 #include "base/table.h"

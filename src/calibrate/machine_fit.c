@@ -1,7 +1,6 @@
 #include "calibrate/machine_fit.h"
 
 #include "base/error.h"
-#include "base/json.h"
 #include "calibrate/machine_parts.h"
 
 #include <math.h>

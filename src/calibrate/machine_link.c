@@ -2,9 +2,6 @@
 #include "base/json.h"
 #include "calibrate/machine_parts.h"
 
-#include <math.h>
-#include <string.h>
-
 #define SLOWDOWN_MAX 10 /* as the file's: next to nothing is hidden */
 
 /* ---- beside products ---- */

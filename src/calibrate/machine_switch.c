@@ -3,7 +3,6 @@
 #include "cost/price.h"
 
 #include <math.h>
-#include <string.h>
 
 #define AFTER_MIN_S 2e-5
 #define AFTER_MAX_S 5e-3

@@ -2,7 +2,6 @@
 #include "calibrate/measure_parts.h"
 
 #include <math.h>
-#include <string.h>
 
 #define FOLLOWS_MIN 0.02 /* spread of the reference, of its logarithm, below which nothing is told */
 #define STRAY 0.9        /* a sample's logarithm this far from its point's mean is passed over */

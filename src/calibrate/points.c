@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer",
                                          "launch", "disk", "beside", "reference", "turn", NULL };

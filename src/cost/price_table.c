@@ -3,8 +3,6 @@
 
 #include "cost/redistribute.h"
 
-#include <string.h>
-
 /* The ops of all layers with their times, whatever is made again. */
 typedef struct {
   const Model *model;

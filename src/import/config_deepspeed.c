@@ -4,7 +4,6 @@
 #include "plan/optimizer.h"
 
 #include <math.h>
-#include <string.h>
 
 #define ZERO "zero_optimization."
 #define SUB_GROUP_ALL 1e12

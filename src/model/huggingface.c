@@ -1,4 +1,3 @@
-#include "base/error.h"
 #include "model/family.h"
 
 /* A field's key is its spellings, the usual one first. */

@@ -1,7 +1,5 @@
 #include "model/recipe.h"
 
-#include "base/error.h"
-
 #include <string.h>
 
 const cJSON *source_item(const RecipeSource *source, gsize offset)

@@ -3,8 +3,6 @@
 #include "op/build.h"
 #include "op/fp8.h"
 
-#include <math.h>
-
 static void (*const builders[])(Build *) = {
   [LAYER_EMBEDDING] = build_embedding,
   [LAYER_BLOCK] = build_block,
