@@ -12,6 +12,16 @@ static const char *const pass_names[] = {"forward", "backward", NULL};
 
 /* ---- sections ---- */
 
+/* An object of the file. */
+typedef struct Section {
+  const char *key;
+  gboolean required;
+  gboolean (*read)(const PartSource *source, const struct Section *section, Kernels *kernels, GError **error);
+  gsize offset; /* in Kernels: of models by number format, or of a constant that is above 0 once the others were read */
+  const JsonField *fields; /* of these constants */
+  gsize n_fields, provenance; /* the latter their offset in Kernels; 0 = none is kept */
+} Section;
+
 /* Under `like`, whether a number of the part that it is like stays. */
 static gboolean one_stays(const PartSource *source, const JsonField *fields, gsize n, gconstpointer model)
 {
@@ -35,6 +45,14 @@ static gboolean read_constants(const PartSource *source, const JsonField *fields
   return part_fields(&merged, fields, n, model, provenance, error);
 }
 
+static gboolean read_numbers(const PartSource *source, const Section *section, Kernels *kernels, GError **error)
+{
+  gboolean known = G_STRUCT_MEMBER(double, kernels, section->offset) > 0;
+  Provenance *provenance = section->provenance ? &G_STRUCT_MEMBER(Provenance, kernels, section->provenance) : NULL;
+
+  return read_constants(source, section->fields, section->n_fields, known, kernels, provenance, error);
+}
+
 /* ---- matmul ---- */
 
 const JsonField matmul_fields[] = {
@@ -52,8 +70,9 @@ const JsonField matmul_fields[] = {
   {NULL},
 };
 
-static gboolean read_models(const PartSource *source, Kernels *kernels, MatmulModel *models, GError **error)
+static gboolean read_models(const PartSource *source, const Section *section, Kernels *kernels, GError **error)
 {
+  MatmulModel *models = G_STRUCT_MEMBER_P(kernels, section->offset);
   JsonField formats[DTYPE_COUNT];
   for (int d = 0; d < DTYPE_COUNT; d++)
     formats[d] = (JsonField){.key = dtype_names[d], .type = JSON_ANY};
@@ -75,26 +94,6 @@ static gboolean read_models(const PartSource *source, Kernels *kernels, MatmulMo
     model->known = TRUE;
   }
   return TRUE;
-}
-
-static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError **error)
-{
-  return read_models(source, kernels, kernels->matmul, error);
-}
-
-static gboolean read_grouped(const PartSource *source, Kernels *kernels, GError **error)
-{
-  return read_models(source, kernels, kernels->grouped, error);
-}
-
-static gboolean read_input_gradient(const PartSource *source, Kernels *kernels, GError **error)
-{
-  return read_models(source, kernels, kernels->gradients[PRODUCT_INPUT_GRADIENT], error);
-}
-
-static gboolean read_weight_gradient(const PartSource *source, Kernels *kernels, GError **error)
-{
-  return read_models(source, kernels, kernels->gradients[PRODUCT_WEIGHT_GRADIENT], error);
 }
 
 static void borrow(Kernels *kernels, DType to, DType from, gboolean as_default)
@@ -174,7 +173,7 @@ static gboolean read_curves(const PartSource *above, const cJSON *array, Kernels
   return TRUE;
 }
 
-static gboolean read_attention(const PartSource *source, Kernels *kernels, GError **error)
+static gboolean read_attention(const PartSource *source, const Section *section, Kernels *kernels, GError **error)
 {
   static const JsonField fields[] = {
     {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_launch_s), ANY_US},
@@ -184,55 +183,40 @@ static gboolean read_attention(const PartSource *source, Kernels *kernels, GErro
     {"curves", JSON_ANY},
   };
   const cJSON *curves = json_get(source->object, "curves");
+  (void)section;
   return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, NULL, error) &&
          (!curves || read_curves(source, curves, kernels, error));
 }
 
 /* ---- rows that are not aligned ---- */
 
-static gboolean read_unaligned(const PartSource *source, Kernels *kernels, GError **error)
-{
-  static const JsonField fields[] = {
-    {"words", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[0][0]), TRUE, 1, 100},
-    {"words_of_activations", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[0][1]), TRUE, 1, 100},
-    {"bytes", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][0]), TRUE, 1, 100},
-    {"bytes_of_activations", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][1]), TRUE, 1, 100},
-  };
-  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->unaligned[0][0] > 0, kernels, NULL, error);
-}
+static const JsonField unaligned_fields[] = {
+  {"words", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[0][0]), TRUE, 1, 100},
+  {"words_of_activations", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[0][1]), TRUE, 1, 100},
+  {"bytes", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][0]), TRUE, 1, 100},
+  {"bytes_of_activations", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][1]), TRUE, 1, 100},
+};
 
-static gboolean read_library(const PartSource *source, Kernels *kernels, GError **error)
-{
-  static const JsonField fields[] = {
-    {"added_power", JSON_REAL, G_STRUCT_OFFSET(Kernels, added_power), TRUE, 1, 64},
-    {"experts_at_once", JSON_REAL, G_STRUCT_OFFSET(Kernels, experts_at_once), TRUE, 1, 64},
-  };
-  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->added_power > 0, kernels, NULL, error);
-}
+static const JsonField library_fields[] = {
+  {"added_power", JSON_REAL, G_STRUCT_OFFSET(Kernels, added_power), TRUE, 1, 64},
+  {"experts_at_once", JSON_REAL, G_STRUCT_OFFSET(Kernels, experts_at_once), TRUE, 1, 64},
+};
 
 /* ---- early libraries ---- */
 
-static gboolean read_early(const PartSource *source, Kernels *kernels, GError **error)
-{
-  static const JsonField fields[] = {
-    {"cuda_version", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_cuda_version), TRUE, 1, 1000},
-    {"product_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_product_share), TRUE, PLAUSIBLE_EFFICIENCY},
-    {"unaligned_fp16_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_unaligned_share[DTYPE_FP16]), FALSE,
-     PLAUSIBLE_EFFICIENCY},
-    {"unaligned_bf16_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_unaligned_share[DTYPE_BF16]), FALSE,
-     PLAUSIBLE_EFFICIENCY},
-  };
-  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->early_cuda_version > 0, kernels, NULL, error);
-}
+static const JsonField early_fields[] = {
+  {"cuda_version", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_cuda_version), TRUE, 1, 1000},
+  {"product_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_product_share), TRUE, PLAUSIBLE_EFFICIENCY},
+  {"unaligned_fp16_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_unaligned_share[DTYPE_FP16]), FALSE,
+   PLAUSIBLE_EFFICIENCY},
+  {"unaligned_bf16_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_unaligned_share[DTYPE_BF16]), FALSE,
+   PLAUSIBLE_EFFICIENCY},
+};
 
-static gboolean read_promoted(const PartSource *source, Kernels *kernels, GError **error)
-{
-  static const JsonField fields[] = {
-    {"efficiency_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_share), TRUE, PLAUSIBLE_EFFICIENCY},
-    {"tile_overhead_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_overhead_s), TRUE, ANY_US},
-  };
-  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->promoted_share > 0, kernels, NULL, error);
-}
+static const JsonField promoted_fields[] = {
+  {"efficiency_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_share), TRUE, PLAUSIBLE_EFFICIENCY},
+  {"tile_overhead_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, promoted_overhead_s), TRUE, ANY_US},
+};
 
 /* ---- memory ---- */
 
@@ -287,52 +271,48 @@ static gboolean read_memory_kernels(const PartSource *above, const cJSON *array,
   return TRUE;
 }
 
-static gboolean read_memory(const PartSource *source, Kernels *kernels, GError **error)
+static const JsonField memory_fields[] = {
+  {"fraction", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_fraction), TRUE, PLAUSIBLE_EFFICIENCY},
+  {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_launch_s), TRUE, ANY_US},
+  {"crowding", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_crowding), CROWDING},
+  {"kernels", JSON_ANY},
+};
+
+static gboolean read_memory(const PartSource *source, const Section *section, Kernels *kernels, GError **error)
 {
-  static const JsonField fields[] = {
-    {"fraction", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_fraction), TRUE, PLAUSIBLE_EFFICIENCY},
-    {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_launch_s), TRUE, ANY_US},
-    {"crowding", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_crowding), CROWDING},
-    {"kernels", JSON_ANY},
-  };
   const cJSON *array = json_get(source->object, "kernels");
-  return read_constants(source, fields, G_N_ELEMENTS(fields), kernels->memory_fraction > 0, kernels,
-                        &kernels->memory_provenance, error) &&
+
+  return read_numbers(source, section, kernels, error) &&
          (!array || read_memory_kernels(source, array, kernels, error));
 }
 
-static gboolean read_dispatch(const PartSource *source, Kernels *kernels, GError **error)
-{
-  static const JsonField fields[] = {
-    {"base_us", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, base_s), TRUE, ANY_US},
-    {"row_us", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, row_s), TRUE, ANY_US},
-    {"ns_per_byte", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, s_per_byte), TRUE, .max = 1e9, .scale = 1e-9},
-    {"hybrid_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, hybrid_bytes_per_s), .max = 1e6, .scale = 1e9},
-    {"hybrid_slowdown", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, hybrid_slowdown), TRUE, 1, 100},
-  };
-  DispatchModel *dispatch = &kernels->dispatch;
-  return read_constants(source, fields, G_N_ELEMENTS(fields), dispatch->hybrid_slowdown > 0, dispatch, &dispatch->provenance,
-                        error);
-}
+static const JsonField dispatch_fields[] = {
+  {"base_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.base_s), TRUE, ANY_US},
+  {"row_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.row_s), TRUE, ANY_US},
+  {"ns_per_byte", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.s_per_byte), TRUE, .max = 1e9, .scale = 1e-9},
+  {"hybrid_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.hybrid_bytes_per_s), .max = 1e6, .scale = 1e9},
+  {"hybrid_slowdown", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.hybrid_slowdown), TRUE, 1, 100},
+};
 
 /* ---- the file ---- */
 
-static const struct {
-  const char *key;
-  gboolean required;
-  gboolean (*read)(const PartSource *, Kernels *, GError **);
-} sections[] = {
-  {"matmul", TRUE, read_matmul},
-  {"grouped", FALSE, read_grouped},
-  {"input_gradient", FALSE, read_input_gradient},
-  {"weight_gradient", FALSE, read_weight_gradient},
+#define MODELS(models) read_models, G_STRUCT_OFFSET(Kernels, models)
+#define NUMBERS(constant, fields) G_STRUCT_OFFSET(Kernels, constant), fields, G_N_ELEMENTS(fields)
+
+static const Section sections[] = {
+  {"matmul", TRUE, MODELS(matmul)},
+  {"grouped", FALSE, MODELS(grouped)},
+  {"input_gradient", FALSE, MODELS(gradients[PRODUCT_INPUT_GRADIENT])},
+  {"weight_gradient", FALSE, MODELS(gradients[PRODUCT_WEIGHT_GRADIENT])},
   {"attention", FALSE, read_attention},
-  {"unaligned", FALSE, read_unaligned},
-  {"library", FALSE, read_library},
-  {"early", FALSE, read_early},
-  {"promoted", FALSE, read_promoted},
-  {"memory", TRUE, read_memory},
-  {"dispatch", FALSE, read_dispatch},
+  {"unaligned", FALSE, read_numbers, NUMBERS(unaligned[0][0], unaligned_fields)},
+  {"library", FALSE, read_numbers, NUMBERS(added_power, library_fields)},
+  {"early", FALSE, read_numbers, NUMBERS(early_cuda_version, early_fields)},
+  {"promoted", FALSE, read_numbers, NUMBERS(promoted_share, promoted_fields)},
+  {"memory", TRUE, read_memory, NUMBERS(memory_fraction, memory_fields),
+   G_STRUCT_OFFSET(Kernels, memory_provenance)},
+  {"dispatch", FALSE, read_numbers, NUMBERS(dispatch.hybrid_slowdown, dispatch_fields),
+   G_STRUCT_OFFSET(Kernels, dispatch.provenance)},
 };
 
 static gboolean read_kernels(const PartSource *source, gpointer out, GError **error)
@@ -346,7 +326,7 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
   for (gsize i = 0; i < G_N_ELEMENTS(sections); i++) {
     const cJSON *item = json_get(source->object, sections[i].key);
     PartSource inside;
-    if (item && !(part_inside(source, item, &inside, error) && sections[i].read(&inside, out, error)))
+    if (item && !(part_inside(source, item, &inside, error) && sections[i].read(&inside, &sections[i], out, error)))
       return FALSE;
   }
   return TRUE;
