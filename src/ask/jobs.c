@@ -52,7 +52,7 @@ static int next_devices(int devices, const Cluster *c)
 static int batch_on(int devices, int batch)
 {
   for (int unit = devices; unit > 1; unit /= 2) {
-    int near = (int)round((double)batch / unit) * unit;
+    int near = MIN((int)round((double)batch / unit), G_MAXINT / unit) * unit;
     if (fabs((double)near / batch - 1) <= BATCH_OFF)
       return near;
     if (unit % 2)
