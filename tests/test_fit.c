@@ -367,6 +367,11 @@ START_TEST(grouped_constants)
   ck_assert_double_lt(result.check.mean, 0.02);
   ck_assert(!fit_job_run(&data, &none, TRUE, &result, &error));
   test_error(&error, TDP_ERROR_INPUT, "f.csv: no rows of x in bf16");
+  const FitJob unknown = {"grouped", "h100", "h100-sxm5-80gb", "h100", "int4"}; /* which rows may name as well */
+  csv_free(data.grouped);
+  data.grouped = csv_of("gpu,dtype,tokens,hidden,width,topk,experts,local,time_us\nh100,int4,512,2048,512,8,64,16,50\n");
+  ck_assert(!fit_job_run(&data, &unknown, TRUE, &result, &error));
+  test_error(&error, TDP_ERROR_INPUT, "fits.csv: int4: expected a number format, as bf16 or fp8");
   csv_free(data.grouped);
   device_clear(&device);
 }

@@ -116,7 +116,9 @@ static GArray *read_rows(const FitData *data, const FitJob *job, DType dtype, GE
 gboolean fit_grouped_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error)
 {
   int dtype = names_find(dtype_names, job->constants);
-  g_autoptr(GArray) rows = read_rows(data, job, (DType)MAX(dtype, 0), error);
+  if (dtype < 0)
+    return input_error(error, "fits.csv: %s: expected a number format, as bf16 or fp8", job->constants);
+  g_autoptr(GArray) rows = read_rows(data, job, (DType)dtype, error);
   g_auto(Device) device = {0};
   if (!rows || !device_load(job->hardware, &device, error))
     return FALSE;
