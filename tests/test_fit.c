@@ -377,6 +377,25 @@ START_TEST(grouped_constants)
 }
 END_TEST
 
+START_TEST(constants_of_links)
+{
+  static const char *const wrong[] = {"base hopp", "", "base base", "reduce"};
+  GError *error = NULL;
+  FitData data = {.collectives = csv_of("source,collective,nodes,ranks,bytes,time_us\ns,all-reduce,1,8,1e6,50\n")};
+  FitResult result;
+  for (guint i = 0; i < G_N_ELEMENTS(wrong); i++) {
+    const FitJob job = {"link", "nvlink4-switch", "dgx-h100", "s", wrong[i]};
+    g_autofree char *message = g_strdup_printf("fits.csv: link nvlink4-switch: \"%s\": expected some of base, hop, rate, "
+                                               "tree, p2p, in-switch, spread, short, fill", wrong[i]);
+    ck_assert(!fit_job_run(&data, &job, TRUE, &result, &error));
+    test_error(&error, TDP_ERROR_INPUT, message);
+  }
+  const FitJob job = {"link", "nvlink4-switch", "dgx-h100", "s", "base hop"};
+  ck_assert(fit_job_run(&data, &job, TRUE, &result, &error));
+  csv_free(data.collectives);
+}
+END_TEST
+
 START_TEST(passes_are_split)
 {
   GError *error = NULL;
@@ -458,5 +477,5 @@ END_TEST
 TEST_LOOPS("fit", { error_statistics }, { a_third_is_for_checking }, { minimum_and_bounds }, { matmul_constants },
            { quantization_is_told_apart }, { unaligned_rows }, { library_rows }, { attention_keeps_a_share },
            { attention_of_a_server, 2 }, { link_constants },
-           { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split },
+           { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split }, { constants_of_links },
            { curves_of_collectives }, { rows_lack_nothing }, { keys_of_what_is_free })

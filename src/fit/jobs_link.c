@@ -15,14 +15,22 @@ static const struct {
   {"short", FIT_LINK_SHORT}, {"fill", FIT_LINK_FILL},
 };
 
-static int mask_of(const char *constants)
+/* 0 and an error unless each word is one of them. */
+static int mask_of(const FitJob *job, GError **error)
 {
-  g_auto(GStrv) words = g_strsplit(constants, " ", -1);
+  g_auto(GStrv) words = g_strsplit(job->constants, " ", -1);
+  guint known = 0;
   int mask = 0;
   for (guint i = 0; i < G_N_ELEMENTS(masks); i++)
-    if (g_strv_contains((const char *const *)words, masks[i].name))
+    if (g_strv_contains((const char *const *)words, masks[i].name)) {
       mask |= masks[i].mask;
-  return mask;
+      known++;
+    }
+  if (mask && known == g_strv_length(words))
+    return mask;
+  input_error(error, "fits.csv: link %s: \"%s\": expected some of base, hop, rate, tree, p2p, in-switch, spread, short, "
+              "fill", job->target, job->constants);
+  return 0;
 }
 
 /* Words of `data` are sources, or SERVER:SOURCE where the server is another one. */
@@ -68,8 +76,9 @@ static void keep_only(GArray *rows, Collective collective)
 gboolean fit_link_job(const FitData *data, const FitJob *job, cJSON *target, FitResult *result, GError **error)
 {
   g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
-  g_autoptr(GArray) rows = read_rows(data, job, clusters, error);
-  int tier = rows ? tier_of(clusters, job, error) : -1, mask = mask_of(job->constants);
+  int mask = mask_of(job, error);
+  g_autoptr(GArray) rows = mask ? read_rows(data, job, clusters, error) : NULL;
+  int tier = rows ? tier_of(clusters, job, error) : -1;
   if (tier < 0)
     return FALSE;
   if (mask & (FIT_LINK_SHORT | FIT_LINK_FILL))
