@@ -24,11 +24,7 @@ gboolean picture_init(Picture *p, const char *script, const char *name, GError *
   *p = (Picture) { .script = script, .name = name, .folder = g_dir_make_tmp("tdp-plot-XXXXXX", &cause),
                    .variables = g_string_new(NULL) };
   picture_set_text(p, "name", name);
-  if (p->folder)
-    return TRUE;
-  runtime_error(error, "plots: temporary folder: %s", cause->message);
-  picture_clear(p);
-  return FALSE;
+  return p->folder || runtime_error(error, "plots: temporary folder: %s", cause->message);
 }
 
 static void remove_folder(const char *folder)

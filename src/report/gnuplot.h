@@ -27,6 +27,7 @@ typedef struct {
 /* TDP_ERROR_RUNTIME if there is no room for temporary files. */
 gboolean picture_init(Picture *picture, const char *script, const char *name, GError **error);
 void picture_clear(Picture *picture);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Picture, picture_clear)
 
 void picture_set_real(Picture *picture, const char *variable, double value);
 void picture_set_text(Picture *picture, const char *variable, const char *value);

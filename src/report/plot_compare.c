@@ -100,17 +100,15 @@ static gboolean draw(TimelinePicture *t, Panel *panels, const Compared *plans, i
 gboolean report_compare_plot(const Compared *plans, int n, const char *folder, GError **error)
 {
   g_autofree Panel *panels = g_new0(Panel, n);
-  TimelinePicture t;
-  gboolean ok;
 
   if (!plot_folder(folder, error))
     return FALSE;
+  g_auto(TimelinePicture) t;
   timeline_picture_init(&t, longest_s(plans, n), FALSE, TOP);
   for (int i = 0; i < n; i++)
     panel_init(&panels[i], plans[i].result, plans[i].trace, plans[i].trace, MAX(ROWS_MAX / n, 8));
-  ok = draw(&t, panels, plans, n, folder, error);
+  gboolean ok = draw(&t, panels, plans, n, folder, error);
   for (int i = 0; i < n; i++)
     panel_clear(&panels[i]);
-  timeline_picture_clear(&t);
   return ok;
 }

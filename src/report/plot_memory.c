@@ -174,8 +174,7 @@ gboolean plot_memory(const Result *result, const Trace *trace, const PicturesTo 
   MemoryPlot m = { .result = result, .trace = trace, .row = result->metrics.peak_row, .data = data,
                    .time_unit_s = plot_time_unit(trace->end_s, &unit),
                    .unit_bytes = result->metrics.peak_memory_bytes < GIB / 2 ? MIB : GIB };
-  Picture picture;
-  gboolean ok;
+  g_auto(Picture) picture = { NULL };
 
   if (!picture_init(&picture, "memory", "memory", error))
     return FALSE;
@@ -184,8 +183,6 @@ gboolean plot_memory(const Result *result, const Trace *trace, const PicturesTo 
   set_numbers(result, &m, &picture);
   set_capacities(result, &m, &picture);
   set_legend(result, &picture);
-  ok = picture_write(&picture, "memory.dat", data, error) && write_peaks(&m, &picture, error) &&
-       picture_draw(&picture, to, error);
-  picture_clear(&picture);
-  return ok;
+  return picture_write(&picture, "memory.dat", data, error) && write_peaks(&m, &picture, error) &&
+         picture_draw(&picture, to, error);
 }

@@ -28,7 +28,7 @@ static char *subtitle(const Panel *p, const char *label)
 static gboolean draw(Panel *panel, const char *name, const char *title, const char *below, const PicturesTo *to,
                      GError **error)
 {
-  TimelinePicture t;
+  g_auto(TimelinePicture) t;
   g_auto(GStrv) lines = plot_lines(below, LINE_LETTERS);
   double top = TOP + LINE_PIXELS * (g_strv_length(lines) - 1);
 
@@ -38,22 +38,17 @@ static gboolean draw(Panel *panel, const char *name, const char *title, const ch
   for (int i = 0; lines[i]; i++)
     timeline_text(&t, TIMELINE_LEFT, 47 + LINE_PIXELS * i, FALSE, 10, TIMELINE_SOFT, lines[i]);
   panel_headings(&t, top - 10, panel->result != NULL);
-  gboolean ok = timeline_picture_draw(&t, name, bottom, &panel->colors, to, error);
-  timeline_picture_clear(&t);
-  return ok;
+  return timeline_picture_draw(&t, name, bottom, &panel->colors, to, error);
 }
 
 static gboolean plot(const Result *result, const Trace *trace, const Trace *whole, const char *name,
                      const PicturesTo *to, GError **error)
 {
-  Panel panel;
-  gboolean ok;
+  g_auto(Panel) panel;
 
   panel_init(&panel, result, trace, whole, ROWS_MAX);
   g_autofree char *title = plot_title(result), *label = plan_label(result->plan), *below = subtitle(&panel, label);
-  ok = draw(&panel, name, title, below, to, error);
-  panel_clear(&panel);
-  return ok;
+  return draw(&panel, name, title, below, to, error);
 }
 
 gboolean plot_timeline(const Result *result, const Trace *trace, const PicturesTo *to, GError **error)
@@ -63,13 +58,11 @@ gboolean plot_timeline(const Result *result, const Trace *trace, const PicturesT
 
 gboolean plot_schedule(const Trace *trace, const char *title, const char *says, const PicturesTo *to, GError **error)
 {
-  Panel panel;
+  g_auto(Panel) panel;
 
   panel_init(&panel, NULL, trace, trace, ROWS_MAX);
   g_autofree char *below = subtitle(&panel, says);
-  gboolean ok = draw(&panel, "timeline", title, below, to, error);
-  panel_clear(&panel);
-  return ok;
+  return draw(&panel, "timeline", title, below, to, error);
 }
 
 /* When the first row has run as many passes as still get numbers; 0 if it never has more. */
@@ -109,7 +102,6 @@ gboolean plot_timeline_start(const Result *result, const Trace *trace, const Pic
   if (end_s <= 0)
     return TRUE;
   Trace part = clip(trace, end_s);
-  gboolean ok = plot(result, &part, trace, "timeline-start", to, error);
-  g_array_unref(part.spans);
-  return ok;
+  g_autoptr(GArray) spans G_GNUC_UNUSED = part.spans;
+  return plot(result, &part, trace, "timeline-start", to, error);
 }

@@ -25,8 +25,9 @@ static int write_points(const Validation *v, GString *data, GPtrArray *titles)
   return (int)titles->len;
 }
 
-static gboolean draw(Picture *p, const Validation *v, const char *folder, GError **error)
+gboolean report_scatter(const Validation *v, const char *folder, GError **error)
 {
+  g_auto(Picture) p = { NULL };
   g_autoptr(GString) data = g_string_new(NULL);
   g_autoptr(GPtrArray) titles = g_ptr_array_new_with_free_func(g_free);
   CaseSummary all = validation_summary(v, NULL);
@@ -34,22 +35,11 @@ static gboolean draw(Picture *p, const Validation *v, const char *folder, GError
   g_autofree char *summary = g_strdup_printf("%d runs: mean error %.1f %%, median %.1f %%, bias %+.1f %%%s", all.count,
                                              all.mape_pct, all.median_ape_pct, all.bias_pct, naive);
 
+  if (!plot_folder(folder, error) || !picture_init(&p, "scatter", "scatter", error))
+    return FALSE;
   if (write_points(v, data, titles) == 0)
     return runtime_error(error, "plots: no run was simulated: nothing to draw");
-  picture_set_text(p, "summary", summary);
-  picture_set_texts(p, "title", (char *const *)titles->pdata, titles->len);
-  return picture_write(p, "scatter.dat", data, error) && picture_draw(p, &(PicturesTo) { .folder = folder }, error);
-}
-
-gboolean report_scatter(const Validation *v, const char *folder, GError **error)
-{
-  Picture p;
-
-  if (!plot_folder(folder, error))
-    return FALSE;
-  if (!picture_init(&p, "scatter", "scatter", error))
-    return FALSE;
-  gboolean ok = draw(&p, v, folder, error);
-  picture_clear(&p);
-  return ok;
+  picture_set_text(&p, "summary", summary);
+  picture_set_texts(&p, "title", (char *const *)titles->pdata, titles->len);
+  return picture_write(&p, "scatter.dat", data, error) && picture_draw(&p, &(PicturesTo) { .folder = folder }, error);
 }

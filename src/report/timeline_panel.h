@@ -38,6 +38,7 @@ gboolean panel_has_strips(int rows_in_all);
 /* Shows at most `most_rows` rows. */
 void panel_init(Panel *panel, const Result *result, const Trace *trace, const Trace *whole, int most_rows);
 void panel_clear(Panel *panel);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Panel, panel_clear)
 
 /* Draws the rows from `top` on, of so many rows in the picture; returns where they end. */
 double panel_draw(Panel *panel, TimelinePicture *picture, double top, int rows_in_all);

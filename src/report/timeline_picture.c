@@ -134,8 +134,7 @@ gboolean timeline_picture_draw(TimelinePicture *t, const char *name, double bott
                                const PicturesTo *to, GError **error)
 {
   double below = lay_legend(t, colors, bottom);
-  Picture p;
-  gboolean ok;
+  g_auto(Picture) p = { NULL };
 
   if (!picture_init(&p, "timeline", name, error))
     return FALSE;
@@ -148,8 +147,6 @@ gboolean timeline_picture_draw(TimelinePicture *t, const char *name, double bott
   picture_set_real(&p, "end", t->end_s / t->unit_s);
   picture_set_text(&p, "unit", t->unit);
   set_marks(t, &p);
-  ok = picture_write(&p, "boxes.dat", t->boxes, error) && picture_write(&p, "numbers.dat", t->numbers, error) &&
-       picture_write(&p, "small.dat", t->small, error) && picture_draw(&p, to, error);
-  picture_clear(&p);
-  return ok;
+  return picture_write(&p, "boxes.dat", t->boxes, error) && picture_write(&p, "numbers.dat", t->numbers, error) &&
+         picture_write(&p, "small.dat", t->small, error) && picture_draw(&p, to, error);
 }

@@ -30,6 +30,7 @@ typedef struct {
 
 void timeline_picture_init(TimelinePicture *t, double end_s, gboolean unitless, double top);
 void timeline_picture_clear(TimelinePicture *t);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(TimelinePicture, timeline_picture_clear)
 
 void timeline_box(TimelinePicture *t, double from_s, double to_s, double top, double height, guint32 rgb);
 
