@@ -401,6 +401,29 @@ START_TEST(single_device_needs_no_tier)
 }
 END_TEST
 
+/* Of a server that is like a larger one, what joins its devices goes: alone, with a network, below a rack. */
+START_TEST(single_devices_leave_tiers)
+{
+  static const struct {
+    const char *server;
+    int nodes, tiers, joined; /* by the first tier; 0: none */
+  } cases[] = { { "tinybox-green", 1, 0, 0 }, { "dgx-h100", 4, 1, 4 }, { "gb200-nvl72", 72, 2, 72 }, { "dgx-1v", 2, 1, 2 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("{\"name\": \"c\", \"nodes\": %d, \"source\": \"default: x\", \"server\": {\"like\": "
+                                            "\"%s\", \"name\": \"s\", \"devices_per_node\": 1, \"source\": \"default: x\"}}",
+                                            cases[i].nodes, cases[i].server);
+    g_autoptr(Cluster) c = whole_parse(text);
+    ck_assert_int_eq(c->devices, cases[i].nodes);
+    ck_assert_int_eq(c->network_tier, cases[i].tiers - 1);
+    ck_assert_int_eq(c->n_tiers, cases[i].tiers);
+    ck_assert_int_eq(c->n_tiers > 0 ? MIN(c->tiers[0].devices, c->devices) : 0, cases[i].joined);
+    for (int t = 0; t < c->n_tiers; t++)
+      ck_assert_ptr_nonnull(c->tiers[t].link.name);
+  }
+}
+END_TEST
+
 /* ---- size ---- */
 
 START_TEST(resize)
@@ -446,7 +469,7 @@ END_TEST
 
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
           like_overrides, links_join_the_node_that_is_said, networks_outlast_servers, slots_bound_the_network,
-          like_overrides_kernels, single_device_needs_no_tier, like_overrides_keys_of_sections,
+          like_overrides_kernels, single_device_needs_no_tier, single_devices_leave_tiers, like_overrides_keys_of_sections,
           gradients_have_products_of_their_own,
           like_keeps_provenance_of_what_stays, price_stays_with_its_gpu,
           resize, keep_free)

@@ -185,12 +185,23 @@ static gboolean read_gpu(const PartSource *source, Server *server, GError **erro
   return TRUE;
 }
 
-/* `like` may say another size of the node than the server whose tiers these are. */
+/* `like` may say another size of the node than the server whose tiers these are: one device has none to join. */
 static void fit_tiers(Server *server)
 {
-  for (int i = 0; i < server->n_tiers; i++)
-    if (server->tiers[i].joins_node)
-      server->tiers[i].devices = server->devices_per_node;
+  int kept = 0;
+
+  for (int i = 0; i < server->n_tiers; i++) {
+    Tier *tier = &server->tiers[i];
+    if (tier->joins_node)
+      tier->devices = server->devices_per_node;
+    if (tier->devices == 1) {
+      tier_clear(tier);
+    } else if (i != kept++) {
+      server->tiers[kept - 1] = *tier;
+      *tier = (Tier){0};
+    }
+  }
+  server->n_tiers = kept;
 }
 
 static gboolean read_server(const PartSource *source, gpointer out, GError **error)
