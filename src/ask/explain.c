@@ -251,6 +251,51 @@ char *explain_why_not(const SearchResult *found, const SearchResult *asked, cons
   return g_string_free(s, FALSE);
 }
 
+/* `factor` times the GPUs, or the next whole nodes, or one: what is more than `larger` has, which becomes that. */
+static gboolean enlarge(const Cluster *cluster, int factor, Cluster *larger)
+{
+  const gint64 asked = (gint64)cluster->devices * factor, node = cluster->devices_per_node;
+  const gint64 sizes[] = { asked, (asked + node - 1) / node * node, node };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++)
+    if (sizes[i] > larger->devices && sizes[i] <= G_MAXINT && cluster_resize(larger, (int)sizes[i], NULL))
+      return TRUE;
+  return FALSE;
+}
+
+/* That more GPUs do, which then are `larger`, or shorter sequences; NULL: neither does. */
+static char *resized(const Model *model, const Cluster *cluster, const SearchOptions *options, Cluster *larger)
+{
+  const Plan *base = options->base;
+
+  for (int factor = 2; factor <= 64; factor *= 2) {
+    const gint64 batch = (gint64)base->global_batch * factor; /* few sequences leave many GPUs no work */
+    gboolean more = enlarge(cluster, factor, larger), doubled = larger->devices == cluster->devices * factor;
+    if (more && fits_with(model, larger, options, base->global_batch, base->seq))
+      return g_strdup_printf("a plan fits on %d GPUs%s (--question fewest-gpus finds the least)", larger->devices,
+                             doubled ? ", the first doubling that does" : "");
+    if (more && batch <= G_MAXINT && fits_with(model, larger, options, (int)batch, base->seq))
+      return g_strdup_printf("a plan fits on %d GPUs in batches of %d sequences", larger->devices, (int)batch);
+    if (base->seq / factor >= 1 && fits_with(model, cluster, options, base->global_batch, base->seq / factor))
+      return g_strdup_printf("a plan fits with sequences of %d tokens", base->seq / factor);
+  }
+  return NULL;
+}
+
+/* The same where states may go to the host. */
+static char *hosted(const Model *model, const Cluster *cluster, const SearchOptions *options)
+{
+  SearchOptions wider = *options;
+  Cluster larger = *cluster;
+
+  if (options->space & SPACE_OFFLOAD || options->fixed.value[KEY_OFFLOAD] >= 0 ||
+      !space_can(options->base->framework, SPACE_OFFLOAD))
+    return NULL;
+  wider.space |= SPACE_OFFLOAD;
+  g_autofree char *change = resized(model, cluster, &wider, &larger);
+  return change ? g_strdup_printf("with states on the host %s", change) : NULL;
+}
+
 static char *relaxation(const Model *model, const Cluster *cluster, const SearchOptions *options)
 {
   const Plan *base = options->base;
@@ -270,22 +315,18 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
   free_options.fixed = fixed_none();
   if (fits_with(model, cluster, &free_options, base->global_batch, base->seq))
     return g_strdup("without --fix a plan fits");
-  for (int factor = 2; factor <= 64; factor *= 2) {
-    const gint64 batch = (gint64)base->global_batch * factor; /* few sequences leave many GPUs no work */
-    gboolean more = cluster_resize(&larger, cluster->devices * factor, NULL);
-    if (more && fits_with(model, &larger, options, base->global_batch, base->seq))
-      return g_strdup_printf("a plan fits on %d GPUs, the first doubling that does (--question fewest-gpus finds the "
-                             "least)", larger.devices);
-    if (more && batch <= G_MAXINT && fits_with(model, &larger, options, (int)batch, base->seq))
-      return g_strdup_printf("a plan fits on %d GPUs in batches of %d sequences", larger.devices, (int)batch);
-    if (base->seq / factor >= 1 && fits_with(model, cluster, options, base->global_batch, base->seq / factor))
-      return g_strdup_printf("a plan fits with sequences of %d tokens", base->seq / factor);
-  }
+  char *change = resized(model, cluster, options, &larger);
+  change = change ? change : hosted(model, cluster, options);
+  if (change)
+    return change;
   if (stop_heard(options->stop))
     return g_strdup("stopped before a change was found that does");
-  if (!cluster_resize(&larger, cluster->devices * 2, NULL))
+  if (larger.devices == cluster->devices)
     return g_strdup_printf("1/64 of the sequence was not found to do, and %s can have no more GPUs%s", cluster->name,
                            cluster->n_types ? "" : ", as it has no network");
+  if (larger.devices < 64 * (gint64)cluster->devices)
+    return g_strdup_printf("neither %d GPUs, the most that %s can have, nor 1/64 of the sequence was found to do",
+                           larger.devices, cluster->name);
   return g_strdup("neither 64 times the GPUs nor 1/64 of the sequence was found to do");
 }
 
