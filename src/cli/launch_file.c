@@ -23,7 +23,7 @@ static gboolean launch_text(const char *text, gsize length, const char *path, co
   if (braced)
     return TRUE;
   return input_error(error, "%s: expected a JSON file, a script or log with arguments of "
-                     "Megatron-LM, or settings of nanotron, torchtitan, DeepSpeed or Megatron-Bridge", path);
+                     "Megatron-LM, or settings of nanotron, torchtitan, DeepSpeed, accelerate or Megatron-Bridge", path);
 }
 
 gboolean launch_file(const char *name, const char *folder, const LaunchOptions *options, Launch **out, GError **error)

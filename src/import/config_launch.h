@@ -1,4 +1,4 @@
-/* Runs told by files of settings: nanotron's, torchtitan's and DeepSpeed's. Private to this folder. */
+/* Runs told by files of settings: nanotron's, torchtitan's, DeepSpeed's, accelerate's. Private to this folder. */
 #ifndef TDP_IMPORT_CONFIG_LAUNCH_H
 #define TDP_IMPORT_CONFIG_LAUNCH_H
 
@@ -51,7 +51,7 @@ typedef struct {
 } ConfigTool;
 
 extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed,
-    config_bridge;
+    config_bridge, config_accelerate;
 
 /* NULL if the text is of none of them. */
 const ConfigTool *config_tool_of(const char *text);
