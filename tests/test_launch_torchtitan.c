@@ -165,6 +165,7 @@ static const struct {
     "\"offload\": {\n    \"optimizer\": \"cpu\"\n", "" },
   { CONVERTED(LLAMA, "\"quantize.linear.float8\""), "\"precision\": \"fp8\"", "" },
   { CONVERTED(LLAMA, "\"float8\""), "\"precision\": \"fp8\"", "" },
+  { CONVERTED(LLAMA, "\"mx\""), "\"fp8_recipe\": \"mxfp8\"", "" }, /* v0.1.0 */
   { CONVERTED(LLAMA, "\"mine\""), "\"precision\": \"bf16\"", "model.converters: mine: not simulated\n" },
   { CONVERTED(DEEPSEEK, "\"quantize.grouped_mm.float8\""), "\"precision\": \"bf16\"",
     "model.converters: quantize.grouped_mm.float8: products of experts are simulated in the format of all others\n" },

@@ -207,22 +207,21 @@ static void put_batch(ConfigReading *r, const Degrees *d, JsonWriter *w)
     json_put_int(w, "expert_tensor_parallel_size", config_int(r, PARALLEL "expert_tensor_parallel_degree", 1));
 }
 
-/* A list of the modules of each stage: writes how many layers each holds; how many there are, 0 without a list. */
-static int put_stages(ConfigReading *r, JsonWriter *w)
+/* A list of the modules of each stage: writes how many layers each holds. FALSE without a list. */
+static gboolean put_stages(ConfigReading *r, JsonWriter *w)
 {
   const char *list = settings_text(r->from, PARALLEL "module_fqns_per_model_part");
-  int stages = 0;
 
   if (!*list)
-    return 0;
+    return FALSE;
   json_open_line(w, "layer_split", '[');
-  for (const char *c = strchr(list + 1, '['); c; c = strchr(c, '['), stages++) {
+  for (const char *c = strchr(list + 1, '['); c; c = strchr(c, '[')) {
     gsize length = strcspn(++c, "]");
     g_autofree char *names = g_strndup(c, length);
     json_put_int(w, NULL, count_of(names, "layers."));
   }
   json_close_line(w, ']');
-  return stages;
+  return TRUE;
 }
 
 /* The same of a list of the first layers of all stages but the first, which files had until October 2025. */
@@ -260,7 +259,7 @@ static void put_pipeline(ConfigReading *r, const Degrees *d, JsonWriter *w)
   else
     launch_assume(&r->to, "pipeline_parallel_schedule: %s: simulated as 1F1B",
                   settings_text(r->from, PARALLEL "pipeline_parallel_schedule"));
-  if (put_stages(r, w) == 0)
+  if (!put_stages(r, w))
     put_splits(r, d->layers, w);
   if (schedule >= 0 && schedules[schedule].chunks)
     json_put_int(w, "virtual_pipeline_model_parallel_size", chunks);
@@ -314,32 +313,41 @@ static char **words_of(const char *list)
   return g_strsplit_set(list, "[]\"', \n", -1);
 }
 
-/* Of its converters, those of linear layers: "float8" until 0.2. */
-static gboolean is_float8(const Settings *s)
+/* Converters of linear layers by the names that files have, which are also those of their sections. */
+static const struct {
+  const char *name, *precision, *recipe; /* recipe NULL: as the section says, where there are several */
+} converters[] = {
+  { "quantize.linear.mx", "fp8", "mxfp8" }, { "mx", "fp8", "mxfp8" },
+  { "quantize.linear.float8", "fp8", NULL }, { "float8", "fp8", NULL }, /* without a prefix until 0.2 */
+  { "quantize.linear.nvfp4", "fp4", NULL }, /* since August 2026 */
+};
+
+/* The index of such a name; -1 if it is none. */
+static int converter_named(const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(converters); i++)
+    if (g_str_equal(converters[i].name, name))
+      return (int)i;
+  return -1;
+}
+
+/* That which a file names, by its index; -1 if there is none. */
+static int find_converter(const Settings *s)
 {
   g_auto(GStrv) names = words_of(settings_text(s, "model.converters"));
 
-  return g_strv_contains((const char *const *)names, "float8") ||
-         g_strv_contains((const char *const *)names, "quantize.linear.float8") ||
-         settings_true(s, "float8.enable_float8_linear", FALSE); /* until February 2025 */
+  for (gsize i = 0; i < G_N_ELEMENTS(converters); i++)
+    if (g_strv_contains((const char *const *)names, converters[i].name))
+      return (int)i;
+  return settings_true(s, "float8.enable_float8_linear", FALSE) ? converter_named("float8") : -1; /* until February 2025 */
 }
 
-/* Since August 2026. */
-static gboolean is_nvfp4(const Settings *s)
+static void put_recipe(ConfigReading *r, const char *section, JsonWriter *w)
 {
-  return strstr(settings_text(s, "model.converters"), "linear.nvfp4") != NULL;
-}
+  g_autofree char *name = g_strconcat(section, ".recipe_name", NULL);
+  g_autofree char *gather = g_strconcat(section, ".enable_fsdp_float8_all_gather", NULL);
 
-/* Under the section of its converter, whose name was shorter before 0.2. */
-static void put_recipe(ConfigReading *r, JsonWriter *w)
-{
-  const Settings *s = r->from;
-  gboolean older = !strstr(settings_text(s, "model.converters"), "linear.float8");
-  const char *recipe = settings_text(s, older ? "float8.recipe_name" : "quantize.linear.float8.recipe_name");
-  const char *gather = older ? "float8.enable_fsdp_float8_all_gather"
-                             : "quantize.linear.float8.enable_fsdp_float8_all_gather";
-
-  if (g_str_has_prefix(recipe, "rowwise"))
+  if (g_str_has_prefix(settings_text(r->from, name), "rowwise"))
     json_put_string(w, "fp8_recipe", "rowwise");
   else if (!config_true(r, gather, FALSE))
     json_put_bool(w, "fp8_param_gather", FALSE);
@@ -407,18 +415,17 @@ static void say_compiled(ConfigReading *r)
 /* Converters that are not simulated, and what those of linear layers and of experts leave in another format. */
 static void say_converters(ConfigReading *r, const Degrees *d)
 {
-  static const char *const linear[] = { "float8", "quantize.linear.float8", "quantize.linear.mx",
-                                        "quantize.linear.nvfp4", NULL };
   g_auto(GStrv) names = words_of(settings_text(r->from, "model.converters"));
   const char *experts = NULL;
   gboolean narrow = FALSE;
 
   for (int i = 0; names[i]; i++) {
     gboolean grouped = g_str_has_prefix(names[i], "quantize.grouped_mm.");
-    narrow |= g_strv_contains(linear, names[i]);
+    gboolean linear = converter_named(names[i]) >= 0;
+    narrow |= linear;
     if (grouped)
       experts = names[i];
-    else if (*names[i] && !g_strv_contains(linear, names[i]))
+    else if (*names[i] && !linear)
       launch_assume(&r->to, "model.converters: %s: not simulated", names[i]);
   }
   if (experts && !narrow && d->experts)
@@ -432,20 +439,20 @@ static void say_converters(ConfigReading *r, const Degrees *d)
 static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
 {
   const Settings *s = r->from;
-  const char *mode = settings_text(s, "activation_checkpoint.mode"), *converters = settings_text(s, "model.converters");
+  const char *mode = settings_text(s, "activation_checkpoint.mode");
   const char *format = settings_text(s, "training.mixed_precision_param");
+  int converter = find_converter(s);
+  gboolean narrow = converter >= 0, scaled = narrow && g_str_equal(converters[converter].precision, "fp8");
 
   json_put_string(w, "recompute_granularity", recomputation(r, mode));
-  json_put_string(w, "precision", is_float8(s) || strstr(converters, "linear.mx") ? "fp8"
-                                  : is_nvfp4(s) ? "fp4"
+  json_put_string(w, "precision", narrow ? converters[converter].precision
                                   : g_str_equal(format, "float32") ? "fp32" : "bf16");
-  if (strstr(converters, "linear.mx")) {
-    json_put_string(w, "fp8_recipe", "mxfp8");
-    put_wide(r, "quantize.linear.mx", d->layers, w);
-  } else if (is_float8(s)) {
-    put_recipe(r, w);
-    put_wide(r, strstr(converters, "linear.float8") ? "quantize.linear.float8" : "float8", d->layers, w);
-  }
+  if (scaled && converters[converter].recipe)
+    json_put_string(w, "fp8_recipe", converters[converter].recipe);
+  else if (scaled)
+    put_recipe(r, converters[converter].name, w);
+  if (scaled)
+    put_wide(r, converters[converter].name, d->layers, w);
   say_converters(r, d);
   if (g_str_equal(settings_text(s, "training.dtype"), "bfloat16"))
     launch_assume(&r->to, "training.dtype: bfloat16: weights, gradients and moments are simulated in fp32, as with "
@@ -468,7 +475,8 @@ static const char *generation(ConfigReading *r, const Degrees *d, gsize dispatch
       launch_assume(&r->to, "loss: %s: simulated in chunks, as torchtitan's own configurations have it", loss);
     return "torchtitan-2026-09";
   }
-  if (is_nvfp4(r->from))
+  int converter = find_converter(r->from);
+  if (converter >= 0 && g_str_equal(converters[converter].precision, "fp4"))
     return "torchtitan-2026-08";
   return chunks || (d->tp > 1 && !d->rows) ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
 }
