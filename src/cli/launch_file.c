@@ -6,6 +6,18 @@
 
 #include <string.h>
 
+/* A file of settings that a script is started with, or that YAML of axolotl, LLaMA-Factory and their like names; NULL
+ * if there is none. Newly allocated. */
+static char *named_file(const char *text)
+{
+  g_autoptr(GRegex) regex = g_regex_new("(?:--deepspeed(?:_config)?|--config[_-]file|^\\s*deepspeed:)[\\s=]+[\"']?"
+                                        "([^\\s\"']+\\.(?:json|ya?ml))\\b", G_REGEX_MULTILINE, 0, NULL);
+  g_autoptr(GMatchInfo) match = NULL;
+
+  gboolean names = g_utf8_validate(text, -1, NULL) && g_regex_match(regex, text, 0, &match);
+  return names ? g_match_info_fetch(match, 1) : NULL;
+}
+
 /* The launch in the text of a file, whose path is for messages. */
 static gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
                             GError **error)
@@ -22,6 +34,10 @@ static gboolean launch_text(const char *text, gsize length, const char *path, co
   }
   if (braced)
     return TRUE;
+  g_autofree char *named = named_file(text);
+  if (named)
+    return input_error(error, "%s: expected the file of DeepSpeed or accelerate that it names, %s: the plan stands there",
+                       path, named);
   return input_error(error, "%s: expected a JSON file, a script or log with arguments of "
                      "Megatron-LM, or settings of nanotron, torchtitan, DeepSpeed, accelerate or Megatron-Bridge", path);
 }

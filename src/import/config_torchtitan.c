@@ -339,7 +339,8 @@ static int find_converter(const Settings *s)
   for (gsize i = 0; i < G_N_ELEMENTS(converters); i++)
     if (g_strv_contains((const char *const *)names, converters[i].name))
       return (int)i;
-  return settings_true(s, "float8.enable_float8_linear", FALSE) ? converter_named("float8") : -1; /* until February 2025 */
+  /* until February 2025 */
+  return settings_true(s, "float8.enable_float8_linear", FALSE) ? converter_named("float8") : -1;
 }
 
 static void put_recipe(ConfigReading *r, const char *section, JsonWriter *w)
