@@ -36,8 +36,8 @@ static gboolean launch_text(const char *text, gsize length, const char *path, co
     return TRUE;
   g_autofree char *named = named_file(text);
   if (named)
-    return input_error(error, "%s: expected the file of DeepSpeed or accelerate that it names, %s: the plan stands there",
-                       path, named);
+    return input_error(error, "%s: expected the file of DeepSpeed or accelerate that it names, %s: the plan stands "
+                       "there", path, named);
   return input_error(error, "%s: expected a JSON file, a script or log with arguments of "
                      "Megatron-LM, or settings of nanotron, torchtitan, DeepSpeed, accelerate or Megatron-Bridge", path);
 }

@@ -157,8 +157,28 @@ static const JsonField server_fields[] = {
   {"usd_per_device_hour", JSON_REAL, G_STRUCT_OFFSET(Server, usd_per_device_hour), UP_TO(1e6)},
 };
 
+/* Keys of GPUs, or what a GPU may be called, in a cluster or in a server. */
+static gboolean refuse_device_keys(const PartSource *source, const char *where, GError **error)
+{
+  static const char *const keys[] = { "device", "devices", "gpus", "memory_gib", "peak_tflops", "kernels" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
+    const cJSON *item = json_get(source->object, keys[i]);
+    g_autofree char *path = item ? json_path(source->doc, item) : NULL;
+    if (item)
+      return input_error(error, "%s: %s: a GPU is said in %s, as in \"gpu\": {\"like\": \"h100-sxm5-80gb\", "
+                         "\"memory_gib\": 96}, and devices_per_node beside it", json_name(source->doc), path, where);
+  }
+  return TRUE;
+}
+
 gboolean server_refuse_keys(const PartSource *cluster, GError **error)
 {
+  if (cJSON_IsArray(json_get(cluster->object, "nodes")))
+    return json_error(cluster->doc, json_get(cluster->object, "nodes"), error, "a number; nodes of several types stand in "
+                      "\"node_types\", each with its \"nodes\"");
+  if (!refuse_device_keys(cluster, "\"server\"", error))
+    return FALSE;
   for (gsize i = 0; i < G_N_ELEMENTS(server_fields); i++) {
     const char *key = server_fields[i].key;
     if (g_str_equal(key, "name") || g_str_equal(key, "network") || !json_get(cluster->object, key))
@@ -208,7 +228,8 @@ static gboolean read_server(const PartSource *source, gpointer out, GError **err
 {
   Server *server = out;
   const cJSON *tiers = json_get(source->object, "tiers");
-  if (!part_fields(source, server_fields, G_N_ELEMENTS(server_fields), server, NULL, error))
+  if (!refuse_device_keys(source, "\"gpu\"", error) ||
+      !part_fields(source, server_fields, G_N_ELEMENTS(server_fields), server, NULL, error))
     return FALSE;
   fit_tiers(server);
   return read_gpu(source, server, error) && (!tiers || read_tiers(source, tiers, server, error)) &&
