@@ -67,26 +67,6 @@ static Attention attention_of(const Recipe *r, gboolean causal)
   };
 }
 
-static LinearAttention linear_of(const Recipe *r)
-{
-  return (LinearAttention){
-    .kind = r->linear,
-    .heads = r->linear_heads,
-    .head_dim = r->linear_head_dim,
-    .groups = r->linear_groups,
-    .state = r->linear_state,
-    .conv = r->linear_conv,
-    .chunk = r->linear_chunk,
-    .rank = r->linear_rank,
-    .blocks = r->linear_blocks,
-    .plain = r->linear_plain,
-    .step_norms = r->step_norms,
-    .bare_step_norms = r->bare_step_norms,
-    .bias = r->linear_bias,
-    .conv_bias = r->linear_conv_bias && r->linear_conv,
-  };
-}
-
 static FeedForward dense_of(const Recipe *r)
 {
   return (FeedForward){.kind = r->mlp, .width = r->ffn, .bias = r->ffn_bias || r->bias,
@@ -183,7 +163,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   if (parts & PART_ATTENTION)
     add_attention(&spec, m, r, stack, i);
   if (parts & PART_LINEAR)
-    spec.linear = linear_of(r);
+    spec.linear = r->linear;
   if (stack->cross)
     spec.cross = attention_of(r, FALSE);
   spec.entry = stack->cross && i == 0;

@@ -14,17 +14,17 @@ static void fill_parts(Recipe *r, guint even, guint odd)
 static void derive_mamba(Recipe *r)
 {
   fill_parts(r, r->single ? PART_LINEAR : PART_LINEAR | PART_FEED, r->single ? PART_LINEAR : PART_LINEAR | PART_FEED);
-  if (!r->linear_head_dim && r->linear_heads)
-    r->linear_head_dim = (int)((gint64)r->linear_expand * r->hidden / r->linear_heads);
+  if (!r->linear.head_dim && r->linear.heads)
+    r->linear.head_dim = (int)((gint64)r->linear_expand * r->hidden / r->linear.heads);
 }
 
 /* Its file has the heads and biases of the state space alone, by names that others have for attention. */
 static void derive_mamba2(Recipe *r)
 {
-  r->linear_heads = r->heads;
-  r->linear_head_dim = r->head_dim;
+  r->linear.heads = r->heads;
+  r->linear.head_dim = r->head_dim;
   r->heads = r->head_dim = 0;
-  r->linear_bias = r->bias;
+  r->linear.bias = r->bias;
   r->bias = FALSE;
   derive_mamba(r);
 }
@@ -32,7 +32,7 @@ static void derive_mamba2(Recipe *r)
 /* Shared experts have a width for all of them together. */
 static void derive_nemotron_h(Recipe *r)
 {
-  r->linear_bias = r->linear_bias || r->bias;
+  r->linear.bias = r->linear.bias || r->bias;
   r->bias = FALSE;
   r->shared_experts = 0;
   if (r->parts && !recipe_has(r, PART_EXPERTS))
@@ -54,9 +54,9 @@ static void derive_granite_hybrid(Recipe *r)
 /* Mamba-1's biases stand under a name that others have for all. */
 static void derive_mamba1(Recipe *r)
 {
-  r->linear_bias = r->bias;
+  r->linear.bias = r->bias;
   r->bias = FALSE;
-  r->linear_heads = r->ffn; /* its channels, which intermediate_size tells before expand */
+  r->linear.heads = r->ffn; /* its channels, which intermediate_size tells before expand */
   r->ffn = 0;
   fill_parts(r, PART_LINEAR, PART_LINEAR);
 }
@@ -82,11 +82,11 @@ static void derive_falcon_h1(Recipe *r)
   guint parts = PART_ATTENTION | PART_LINEAR | PART_FEED;
 
   fill_parts(r, parts, parts);
-  r->linear_plain = !r->linear_normed;
+  r->linear.plain = !r->linear_normed;
   if (!r->linear_width)
     r->linear_width = r->linear_expand * r->hidden;
-  if (r->linear_heads)
-    r->linear_head_dim = r->linear_width / r->linear_heads;
+  if (r->linear.heads)
+    r->linear.head_dim = r->linear_width / r->linear.heads;
 }
 
 /* A width of the feed-forward that a gate would add to, as Llama's. */
@@ -96,13 +96,13 @@ static void derive_lfm2(Recipe *r)
     r->ffn = (int)MIN(r->ffn_multiplier * (2 * (gint64)r->ffn / 3), MAX_FFN);
   if (r->ffn_adjusted && r->ffn_multiple)
     r->ffn = (r->ffn + r->ffn_multiple - 1) / r->ffn_multiple * r->ffn_multiple;
-  r->linear_conv_bias = r->linear_bias;
+  r->linear.conv_bias = r->linear.bias;
 }
 
 static void derive_lfm3(Recipe *r)
 {
   r->norms = r->norms_behind ? 4 : 2;
-  r->linear_conv_bias = r->linear_bias;
+  r->linear.conv_bias = r->linear.bias;
   if (r->parts || !r->layers)
     return;
   fill_parts(r, PART_ATTENTION | PART_FEED, PART_LINEAR | PART_FEED);
@@ -115,11 +115,11 @@ static void derive_lfm3(Recipe *r)
 /* Keys are as wide as values. */
 static void derive_delta(Recipe *r)
 {
-  if (!r->linear_heads)
-    r->linear_heads = r->heads;
-  if (!r->linear_head_dim)
-    r->linear_head_dim = r->head_dim ? r->head_dim : 128;
-  r->linear_state = r->linear_head_dim;
+  if (!r->linear.heads)
+    r->linear.heads = r->heads;
+  if (!r->linear.head_dim)
+    r->linear.head_dim = r->head_dim ? r->head_dim : 128;
+  r->linear.state = r->linear.head_dim;
   if (r->longest)
     r->positions = r->longest;
 }
@@ -127,7 +127,7 @@ static void derive_delta(Recipe *r)
 static void derive_kimi(Recipe *r)
 {
   derive_delta(r);
-  r->linear_rank = r->linear_head_dim;
+  r->linear.rank = r->linear.head_dim;
   if (r->parts || !r->layers)
     return;
   fill_parts(r, PART_LINEAR | PART_FEED, PART_LINEAR | PART_FEED);
@@ -152,23 +152,23 @@ static void derive_lara(Recipe *r)
 
 static void derive_olmo_hybrid(Recipe *r)
 {
-  if (!r->linear_heads)
-    r->linear_heads = r->heads;
-  if (!r->linear_groups)
-    r->linear_groups = r->heads;
-  if (!r->linear_state && r->linear_groups)
-    r->linear_state = (int)(0.75 * r->hidden / r->linear_groups);
-  if (!r->linear_head_dim)
-    r->linear_head_dim = 2 * r->linear_state;
+  if (!r->linear.heads)
+    r->linear.heads = r->heads;
+  if (!r->linear.groups)
+    r->linear.groups = r->heads;
+  if (!r->linear.state && r->linear.groups)
+    r->linear.state = (int)(0.75 * r->hidden / r->linear.groups);
+  if (!r->linear.head_dim)
+    r->linear.head_dim = 2 * r->linear.state;
 }
 
 /* Lightning attention has the heads of attention, each with keys of its own. */
 static void derive_minimax(Recipe *r)
 {
   fill_parts(r, PART_ATTENTION | PART_FEED, PART_LINEAR | PART_FEED);
-  r->linear_heads = r->linear_groups = r->heads;
-  r->linear_head_dim = r->head_dim || !r->heads ? r->head_dim : r->hidden / r->heads;
-  r->linear_state = r->linear_head_dim;
+  r->linear.heads = r->linear.groups = r->heads;
+  r->linear.head_dim = r->head_dim || !r->heads ? r->head_dim : r->hidden / r->heads;
+  r->linear.state = r->linear.head_dim;
 }
 
 /* All that its files tell are heads, and widths over hidden's. */
@@ -176,11 +176,11 @@ static void derive_xlstm(Recipe *r)
 {
   gint64 width = (gint64)(r->hidden * r->ffn_multiplier);
 
-  r->linear_heads = r->heads;
+  r->linear.heads = r->heads;
   r->heads = r->head_dim = 0;
-  if (r->linear_heads) {
-    r->linear_head_dim = (int)(r->hidden * r->value_factor) / r->linear_heads;
-    r->linear_state = (int)(r->hidden * r->key_factor) / r->linear_heads;
+  if (r->linear.heads) {
+    r->linear.head_dim = (int)(r->hidden * r->value_factor) / r->linear.heads;
+    r->linear.state = (int)(r->hidden * r->key_factor) / r->linear.heads;
   }
   width += width < r->hidden * r->ffn_multiplier;
   if (r->ffn_multiple)
@@ -191,8 +191,8 @@ static void derive_xlstm(Recipe *r)
 /* Its gates are made by as many blocks as attention has heads; half of a width is that of a feed-forward's gate. */
 static void derive_recurrent_gemma(Recipe *r)
 {
-  r->linear_heads = r->linear_width ? r->linear_width : r->hidden;
-  r->linear_blocks = r->heads;
+  r->linear.heads = r->linear_width ? r->linear_width : r->hidden;
+  r->linear.blocks = r->heads;
   r->ffn /= 2;
   r->qkv_bias = r->attention_bias;
   r->attention_bias = FALSE;
@@ -200,23 +200,23 @@ static void derive_recurrent_gemma(Recipe *r)
 
 static void derive_rwkv(Recipe *r)
 {
-  r->linear_heads = r->linear_width ? r->linear_width : r->hidden;
+  r->linear.heads = r->linear_width ? r->linear_width : r->hidden;
   if (!r->ffn)
     r->ffn = 4 * r->hidden;
   fill_parts(r, PART_LINEAR | PART_FEED, PART_LINEAR | PART_FEED);
 }
 
 #define MAMBA2 \
-  .has_linear = TRUE, .linear = LINEAR_MAMBA2, .linear_conv = 4, .linear_conv_bias = TRUE, .linear_expand = 2
+  .has_linear = TRUE, .linear.kind = LINEAR_MAMBA2, .linear.conv = 4, .linear.conv_bias = TRUE, .linear_expand = 2
 /* What transformers' classes of Bamba and its like have. */
 #define BAMBA                                                                                                  \
-  .norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, MAMBA2, .norms = 2, .linear_heads = 128,        \
-  .linear_groups = 1, .linear_state = 256, .linear_chunk = 256
+  .norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, MAMBA2, .norms = 2, .linear.heads = 128,        \
+  .linear.groups = 1, .linear.state = 256, .linear.chunk = 256
 /* Qwen3-Next: three layers of gated delta networks, then one of gated attention. */
 #define QWEN_NEXT                                                                                           \
   LLAMA, .norms = 2, .positions = 32768, .head_dim = 256, .qk_norm = TRUE,                                  \
-  .attention_gate = TRUE, .rotary_share = 0.25, .has_linear = TRUE, .linear = LINEAR_GATED_DELTA,           \
-  .linear_heads = 32, .linear_head_dim = 128, .linear_groups = 16, .linear_state = 128, .linear_conv = 4,   \
+  .attention_gate = TRUE, .rotary_share = 0.25, .has_linear = TRUE, .linear.kind = LINEAR_GATED_DELTA,           \
+  .linear.heads = 32, .linear.head_dim = 128, .linear.groups = 16, .linear.state = 128, .linear.conv = 4,   \
   .attention_every = 4
 #define QWEN_NEXT_EXPERTS                                                                               \
   QWEN_NEXT, .kv_heads = 2, .shared_gate = TRUE, .needs_experts = TRUE, .expert_ffn = 512,              \
@@ -224,11 +224,11 @@ static void derive_rwkv(Recipe *r)
 
 #define MAMBA1                                                                                               \
   .norm = NORM_RMSNORM, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_NONE, .has_linear = TRUE, \
-  .linear = LINEAR_MAMBA1, .linear_state = 16, .linear_conv = 4, .linear_conv_bias = TRUE, .linear_expand = 2
-#define SHORT_CONV .has_linear = TRUE, .linear = LINEAR_SHORT_CONV
+  .linear.kind = LINEAR_MAMBA1, .linear.state = 16, .linear.conv = 4, .linear.conv_bias = TRUE, .linear_expand = 2
+#define SHORT_CONV .has_linear = TRUE, .linear.kind = LINEAR_SHORT_CONV
 #define KIMI_DELTA                                                                                           \
   .norms = 2, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_head_dim = 128, .has_linear = TRUE,   \
-  .linear = LINEAR_KIMI_DELTA, .linear_conv = 4, .router_correction = TRUE,                               \
+  .linear.kind = LINEAR_KIMI_DELTA, .linear.conv = 4, .router_correction = TRUE,                               \
   .needs_experts = TRUE, .shared_experts = 1
 
 static const Family rows[] = {
@@ -238,23 +238,23 @@ static const Family rows[] = {
   {"mamba2",
    {MAMBA2, .single = TRUE, .norm = NORM_RMSNORM, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_NONE,
     .positions = 1048576, /* its files bound none */
-    .heads = 128, .head_dim = 64, .linear_groups = 8, .linear_state = 128, .linear_chunk = 256, .norm_epsilon = 1e-5},
+    .heads = 128, .head_dim = 64, .linear.groups = 8, .linear.state = 128, .linear.chunk = 256, .norm_epsilon = 1e-5},
    derive_mamba2},
   {"nemotron_h",
    {MAMBA2, .single = TRUE, .norm = NORM_RMSNORM, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE,
-    .position_kind = POSITIONS_NONE, .positions = 4096, .kv_heads = 8, .head_dim = 128, .linear_heads = 128,
-    .linear_head_dim = 64, .linear_groups = 8, .linear_state = 128, .linear_chunk = 128, .experts = 8,
+    .position_kind = POSITIONS_NONE, .positions = 4096, .kv_heads = 8, .head_dim = 128, .linear.heads = 128,
+    .linear.head_dim = 64, .linear.groups = 8, .linear.state = 128, .linear.chunk = 128, .experts = 8,
     .experts_per_token = 2, .expert_ffn = 7688, .shared_ffn = 7688, .router_correction = TRUE,
     .mtp_parts = PART_ATTENTION | PART_EXPERTS, .norm_epsilon = 1e-5},
    derive_nemotron_h},
   {"mamba",
    {MAMBA1, .single = TRUE, .positions = 1048576, .tied = TRUE, .norm_epsilon = 1e-5}, derive_mamba1},
   {"falcon_mamba",
-   {MAMBA1, .single = TRUE, .positions = 1048576, .tied = TRUE, .step_norms = TRUE, .bare_step_norms = TRUE,
-    .norm_epsilon = 1e-5},
+   {MAMBA1, .single = TRUE, .positions = 1048576, .tied = TRUE, .linear.step_norms = TRUE,
+    .linear.bare_step_norms = TRUE, .norm_epsilon = 1e-5},
    derive_mamba1},
   {"jamba",
-   {MAMBA1, .mlp = MLP_SWIGLU, .positions = 262144, .kv_heads = 8, .step_norms = TRUE, .experts = 16,
+   {MAMBA1, .mlp = MLP_SWIGLU, .positions = 262144, .kv_heads = 8, .linear.step_norms = TRUE, .experts = 16,
     .experts_per_token = 2, .attention_every = 8, .attention_offset = 4, .expert_every = 2, .expert_offset = 1,
     .balance_loss = 0.001},
    derive_jamba},
@@ -263,22 +263,22 @@ static const Family rows[] = {
     .norm_epsilon = 1e-5},
    derive_falcon_h1},
   {"lfm2",
-   {LLAMA, .norms = 2, .positions = 128000, .kv_heads = 8, .qk_norm = TRUE, .tied = TRUE, SHORT_CONV, .linear_conv = 3,
+   {LLAMA, .norms = 2, .positions = 128000, .kv_heads = 8, .qk_norm = TRUE, .tied = TRUE, SHORT_CONV, .linear.conv = 3,
     .ffn_adjusted = TRUE, .ffn_multiple = 256, .ffn_multiplier = 1, .rope_theta = 1e6, .norm_epsilon = 1e-5},
    derive_lfm2},
   {"lfm2_moe",
-   {LLAMA, .norms = 2, .positions = 128000, .kv_heads = 8, .qk_norm = TRUE, .tied = TRUE, SHORT_CONV, .linear_conv = 3,
+   {LLAMA, .norms = 2, .positions = 128000, .kv_heads = 8, .qk_norm = TRUE, .tied = TRUE, SHORT_CONV, .linear.conv = 3,
     .experts = 32, .experts_per_token = 4, .expert_ffn = 1792, .first_dense = 2, .router_correction = TRUE,
     .needs_experts = TRUE, .rope_theta = 1e6, .norm_epsilon = 1e-5},
    derive_lfm2},
   {"lfm3",
    {LLAMA, .positions = 128000, .kv_heads = 4, .head_dim = 128, .qk_norm = TRUE, .tied = TRUE, .gate_of_head = TRUE,
-    .norms_behind = TRUE, SHORT_CONV, .linear_conv = 7, .use_window = TRUE, .window = 256, .rope_theta = 1e6,
+    .norms_behind = TRUE, SHORT_CONV, .linear.conv = 7, .use_window = TRUE, .window = 256, .rope_theta = 1e6,
     .norm_epsilon = 1e-5},
    derive_lfm3},
   {"kimi_linear",
    {.norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, .position_kind = POSITIONS_NONE,
-    .positions = 1048576, KIMI_DELTA, .linear_heads = 32, .linear_head_dim = 128, .experts = 256,
+    .positions = 1048576, KIMI_DELTA, .linear.heads = 32, .linear.head_dim = 128, .experts = 256,
     .experts_per_token = 8, .expert_ffn = 1024, .first_dense = 1, .norm_epsilon = 1e-5},
    derive_kimi},
   {"bailing_hybrid",
@@ -287,28 +287,28 @@ static const Family rows[] = {
    derive_delta},
   {"lara_mini",
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .kv_heads = 4, .qk_norm = TRUE, .tied = TRUE,
-    .has_linear = TRUE, .linear = LINEAR_GATED_DELTA, .linear_heads = 16, .linear_head_dim = 128, .linear_groups = 8,
-    .linear_state = 128, .linear_conv = 4, .use_window = TRUE, .window = 512, .needs_experts = TRUE, .experts = 128,
+    .linear = {LINEAR_GATED_DELTA, .heads = 16, .head_dim = 128, .groups = 8, .state = 128, .conv = 4},
+    .has_linear = TRUE, .use_window = TRUE, .window = 512, .needs_experts = TRUE, .experts = 128,
     .experts_per_token = 4, .expert_ffn = 512, .shared_ffn = 512, .balance_loss = 0.001},
    derive_lara},
   {"olmo_hybrid",
    {LLAMA, .norms = 2, .positions = 65536, .qk_norm = TRUE, .qk_norm_whole = TRUE, .has_linear = TRUE,
-    .linear = LINEAR_GATED_DELTA, .linear_conv = 4, .attention_every = 4},
+    .linear.kind = LINEAR_GATED_DELTA, .linear.conv = 4, .attention_every = 4},
    derive_olmo_hybrid},
   {"xlstm", /* its files bound no positions */
    {.norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, .norms = 2, .positions = 1048576,
-    .position_kind = POSITIONS_NONE, .has_linear = TRUE, .linear = LINEAR_MLSTM, .heads = 8,
+    .position_kind = POSITIONS_NONE, .has_linear = TRUE, .linear.kind = LINEAR_MLSTM, .heads = 8,
     .key_factor = 0.5, .value_factor = 1, .ffn_multiplier = 2.667, .ffn_multiple = 64},
    derive_xlstm},
   {"recurrent_gemma",
    {LLAMA, .norms = 2, .positions = 1048576, .tied = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .use_window = TRUE,
-    .window = 2048, .has_linear = TRUE, .linear = LINEAR_RG_LRU, .linear_conv = 4, .linear_bias = TRUE,
-    .linear_conv_bias = TRUE, .rotary_share = 0.5},
+    .window = 2048, .has_linear = TRUE, .linear.kind = LINEAR_RG_LRU, .linear.conv = 4, .linear.bias = TRUE,
+    .linear.conv_bias = TRUE, .rotary_share = 0.5},
    derive_recurrent_gemma},
   {"rwkv",
    {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE, .positions = 1024,
     .position_kind = POSITIONS_NONE, .embedding_norm = TRUE,
-    .has_linear = TRUE, .linear = LINEAR_WKV, .shift_mixes = 5, .gated_output = TRUE},
+    .has_linear = TRUE, .linear.kind = LINEAR_WKV, .shift_mixes = 5, .gated_output = TRUE},
    derive_rwkv},
   {"bamba",
    {BAMBA, .position_kind = POSITIONS_ROPE, .positions = 262144, .kv_heads = 8, .rotary_share = 0.5,
@@ -319,7 +319,7 @@ static const Family rows[] = {
     .shared_ffn = 1024, .balance_loss = 0.001},
    derive_granite_hybrid},
   {"minimax",
-   {LLAMA, .norms = 2, .positions = 131072, .has_linear = TRUE, .linear = LINEAR_LIGHTNING, .needs_experts = TRUE,
+   {LLAMA, .norms = 2, .positions = 131072, .has_linear = TRUE, .linear.kind = LINEAR_LIGHTNING, .needs_experts = TRUE,
     .experts = 8, .experts_per_token = 2, .rope_theta = 1e6, .norm_epsilon = 1e-5, .balance_loss = 0.001,
     .kv_heads = 8},
    derive_minimax},

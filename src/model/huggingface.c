@@ -62,16 +62,16 @@ static const JsonField spelled[] = {
   RECIPE_INT("attn_layer_offset", attention_offset, 0, MAX_LAYERS),
   RECIPE_INT("expert_layer_period", expert_every, 1, MAX_LAYERS),
   RECIPE_INT("expert_layer_offset", expert_offset, 0, MAX_LAYERS),
-  RECIPE_INT("mamba_num_heads mamba_n_heads linear_num_value_heads linear_num_heads", linear_heads, 1, MAX_HEADS),
-  RECIPE_INT("mamba_head_dim linear_value_head_dim linear_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("n_groups mamba_n_groups linear_num_key_heads", linear_groups, 1, MAX_HEADS),
-  RECIPE_INT("ssm_state_size mamba_d_state state_size linear_key_head_dim", linear_state, 1, MAX_HEAD_DIM),
+  RECIPE_INT("mamba_num_heads mamba_n_heads linear_num_value_heads linear_num_heads", linear.heads, 1, MAX_HEADS),
+  RECIPE_INT("mamba_head_dim linear_value_head_dim linear_head_dim", linear.head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("n_groups mamba_n_groups linear_num_key_heads", linear.groups, 1, MAX_HEADS),
+  RECIPE_INT("ssm_state_size mamba_d_state state_size linear_key_head_dim", linear.state, 1, MAX_HEAD_DIM),
   RECIPE_INT("conv_kernel mamba_d_conv linear_conv_kernel_dim short_conv_kernel_size conv_L_cache "
-             "conv1d_width", linear_conv, 1, MAX_CONV),
+             "conv1d_width", linear.conv, 1, MAX_CONV),
   RECIPE_INT("mamba_d_ssm", linear_width, 1, MAX_FFN),
   RECIPE_INT("lru_width attention_hidden_size", linear_width, 1, MAX_HIDDEN),
   RECIPE_INT("block_multiple_of ffn_round_up_to_multiple_of", ffn_multiple, 1, MAX_FFN),
-  RECIPE_INT("chunk_size mamba_chunk_size", linear_chunk, 1, MAX_SEQ),
+  RECIPE_INT("chunk_size mamba_chunk_size", linear.chunk, 1, MAX_SEQ),
   RECIPE_INT("expand mamba_expand", linear_expand, 1, 1024),
   RECIPE_INT("intermediate_size_mlp dense_intermediate_size", ffn_dense, 1, MAX_FFN),
   RECIPE_INT("interleave_moe_layer_step moe_layer_interval", sparse_step, 1, MAX_LAYERS),
@@ -108,8 +108,8 @@ static const JsonField spelled[] = {
   RECIPE_BOOL("use_double_wide_mlp", keyless_wide),
   RECIPE_BOOL("norm_bias", norm_bias),
   RECIPE_BOOL("bias enable_bias use_bias", bias),
-  RECIPE_BOOL("use_conv_bias mamba_conv_bias", linear_conv_bias),
-  RECIPE_BOOL("mamba_proj_bias conv_bias", linear_bias),
+  RECIPE_BOOL("use_conv_bias mamba_conv_bias", linear.conv_bias),
+  RECIPE_BOOL("mamba_proj_bias conv_bias", linear.bias),
   RECIPE_BOOL("mamba_rms_norm", linear_normed),
   RECIPE_BOOL("block_auto_adjust_ff_dim", ffn_adjusted),
   RECIPE_BOOL("use_attention_gate", gate_of_head),
@@ -292,7 +292,7 @@ static gboolean read_xlstm(const RecipeSource *source, Recipe *r, GError **error
                                      RECIPE_INT("embedding_dim", hidden, 1, MAX_HIDDEN) };
   const cJSON *hidden = json_get(source->object, "hidden_size"), *width = json_get(source->object, "embedding_dim");
 
-  if (r->linear != LINEAR_MLSTM)
+  if (r->linear.kind != LINEAR_MLSTM)
     return TRUE;
   if (hidden && width && !cJSON_Compare(hidden, width, TRUE))
     return json_error(source->doc, width, error, "%d as hidden_size, all that its class takes", r->hidden);
@@ -395,7 +395,7 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
   if (!defaults->needs_experts && !defaults->experts)
     r->experts = 0;
   if (!defaults->has_linear)
-    r->linear_heads = r->attention_every = 0;
+    r->linear.heads = r->attention_every = 0;
 }
 
 /* Of a decoder inside of a model for images or sound, whose other parts are left out. */

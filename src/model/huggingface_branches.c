@@ -89,13 +89,13 @@ static gboolean check_heads(const RecipeSource *source, const Recipe *r, int hea
 
 static gboolean read_zamba(const RecipeSource *source, Recipe *r, GError **error)
 {
-  static const JsonField sizes[] = { RECIPE_INT("n_mamba_heads", linear_blocks, 1, MAX_HEADS) };
+  static const JsonField sizes[] = { RECIPE_INT("n_mamba_heads", linear.blocks, 1, MAX_HEADS) };
 
   if (!json_read_foreign(source->doc, source->object, sizes, G_N_ELEMENTS(sizes), r, error) ||
-      !check_heads(source, r, r->linear_blocks, error))
+      !check_heads(source, r, r->linear.blocks, error))
     return FALSE;
-  if (r->linear_blocks == 1)
-    r->linear_blocks = 0;
+  if (r->linear.blocks == 1)
+    r->linear.blocks = 0;
   return TRUE;
 }
 
@@ -114,21 +114,21 @@ static gboolean check_own_products(const RecipeSource *source, const Recipe *r, 
 static gboolean read_zamba2(const RecipeSource *source, Recipe *r, GError **error)
 {
   static const JsonField sizes[] = {
-    RECIPE_INT("n_mamba_heads", linear_heads, 1, MAX_HEADS), RECIPE_INT("mamba_ngroups", linear_groups, 1, MAX_HEADS),
-    RECIPE_INT("mamba_headdim", linear_head_dim, 1, MAX_HEAD_DIM),
+    RECIPE_INT("n_mamba_heads", linear.heads, 1, MAX_HEADS), RECIPE_INT("mamba_ngroups", linear.groups, 1, MAX_HEADS),
+    RECIPE_INT("mamba_headdim", linear.head_dim, 1, MAX_HEAD_DIM),
     RECIPE_INT("num_mem_blocks", branches, 1, MAX_LAYERS), RECIPE_INT("adapter_rank", branch_rank, 1, MAX_HIDDEN),
-    RECIPE_BOOL("use_shared_attention_adapter", branch_qkv), RECIPE_BOOL("add_bias_linear", linear_bias),
+    RECIPE_BOOL("use_shared_attention_adapter", branch_qkv), RECIPE_BOOL("add_bias_linear", linear.bias),
   };
   const cJSON *object = source->object, *width = json_get(object, "mamba_headdim");
 
   if (!json_read_foreign(source->doc, object, sizes, G_N_ELEMENTS(sizes), r, error) ||
-      !check_heads(source, r, r->linear_heads, error) || !check_own_products(source, r, error))
+      !check_heads(source, r, r->linear.heads, error) || !check_own_products(source, r, error))
     return FALSE;
-  int whole = r->linear_expand * r->hidden / r->linear_heads;
-  if (r->linear_head_dim && r->linear_head_dim != whole)
-    return json_error(source->doc, width, error, "%d, the channels of each of %d heads", whole, r->linear_heads);
-  r->linear_head_dim = whole;
-  r->ffn_bias = r->linear_bias;
+  int whole = r->linear_expand * r->hidden / r->linear.heads;
+  if (r->linear.head_dim && r->linear.head_dim != whole)
+    return json_error(source->doc, width, error, "%d, the channels of each of %d heads", whole, r->linear.heads);
+  r->linear.head_dim = whole;
+  r->ffn_bias = r->linear.bias;
   if (!r->ffn)
     r->ffn = 4 * r->hidden;
   if (cJSON_IsTrue(json_get(object, "use_mem_rope")))
@@ -144,7 +144,7 @@ gboolean huggingface_read_branches(const RecipeSource *source, Recipe *r, GError
     return TRUE;
   g_autofree guint8 *hybrid = g_new0(guint8, r->layers);
   if (!read_kinds(source, r, hybrid, error) || !read_widths(source, r, error) ||
-      !(r->linear == LINEAR_MAMBA1 ? read_zamba : read_zamba2)(source, r, error))
+      !(r->linear.kind == LINEAR_MAMBA1 ? read_zamba : read_zamba2)(source, r, error))
     return FALSE;
   use_branches(r, hybrid);
   return TRUE;

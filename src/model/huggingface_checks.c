@@ -376,7 +376,7 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
   if (r->linear_width && !r->branched && cJSON_IsTrue(json_get(object, "mamba_proj_bias")))
     return json_error(source->doc, json_get(object, "mamba_proj_bias"), error,
                       "false, as a bias of the first projection alone is not counted");
-  if (heads && r->linear_heads && width % r->linear_heads != 0)
+  if (heads && r->linear.heads && width % r->linear.heads != 0)
     return json_error(source->doc, heads, error, "a divisor of the %d channels", (int)width);
   if (r->keyless > 0 && r->keyless >= r->layers)
     return json_error(source->doc, json_get(object, "num_kv_shared_layers"), error,

@@ -169,7 +169,7 @@ static gboolean read_block_types(const RecipeSource *source, Recipe *r, GError *
   const cJSON *array = json_get(source->object, "block_types");
   int n = array ? cJSON_GetArraySize(array) : (int)G_N_ELEMENTS(usual);
 
-  if (r->linear != LINEAR_RG_LRU || !r->layers)
+  if (r->linear.kind != LINEAR_RG_LRU || !r->layers)
     return TRUE;
   if ((array && !cJSON_IsArray(array)) || n < 1)
     return json_error(source->doc, array, error, "an array of recurrent and attention");
@@ -238,12 +238,12 @@ static gboolean read_attending(const RecipeSource *source, Recipe *r, GError **e
 static gboolean read_rank(const RecipeSource *source, Recipe *r, GError **error)
 {
   static const JsonField ranks[] = {
-    RECIPE_INT("time_step_rank", linear_rank, 1, MAX_HIDDEN), RECIPE_INT("mamba_dt_rank", linear_rank, 1, MAX_HIDDEN),
+    RECIPE_INT("time_step_rank", linear.rank, 1, MAX_HIDDEN), RECIPE_INT("mamba_dt_rank", linear.rank, 1, MAX_HIDDEN),
   };
   const cJSON *step = json_get(source->object, "time_step_rank");
   const cJSON *rank = step ? step : json_get(source->object, "mamba_dt_rank");
 
-  if (r->linear != LINEAR_MAMBA1 || (cJSON_IsString(rank) && g_str_equal(rank->valuestring, "auto")))
+  if (r->linear.kind != LINEAR_MAMBA1 || (cJSON_IsString(rank) && g_str_equal(rank->valuestring, "auto")))
     return TRUE;
   return json_read_foreign(source->doc, source->object, ranks, G_N_ELEMENTS(ranks), r, error);
 }
@@ -251,18 +251,18 @@ static gboolean read_rank(const RecipeSource *source, Recipe *r, GError **error)
 /* The width of a head of state spaces, or "auto": what its heads have of all channels. */
 static gboolean read_state_heads(const RecipeSource *source, Recipe *r, GError **error)
 {
-  static const JsonField widths[] = { RECIPE_INT("mamba_d_head", linear_head_dim, 1, MAX_HEAD_DIM) };
+  static const JsonField widths[] = { RECIPE_INT("mamba_d_head", linear.head_dim, 1, MAX_HEAD_DIM) };
   const cJSON *item = json_get(source->object, "mamba_d_head");
   gint64 width = r->linear_width ? r->linear_width : (gint64)r->linear_expand * r->hidden;
 
-  if (!item || r->linear != LINEAR_MAMBA2 || r->single ||
+  if (!item || r->linear.kind != LINEAR_MAMBA2 || r->single ||
       (cJSON_IsString(item) && g_str_equal(item->valuestring, "auto")))
     return TRUE;
   if (!json_read_foreign(source->doc, source->object, widths, G_N_ELEMENTS(widths), r, error))
     return FALSE;
-  return (gint64)r->linear_head_dim * r->linear_heads == width ||
+  return (gint64)r->linear.head_dim * r->linear.heads == width ||
          json_error(source->doc, item, error, "\"auto\" or the width of each of %d heads of %d channels",
-                    r->linear_heads, (int)width);
+                    r->linear.heads, (int)width);
 }
 
 /* MiMo's window is of so many tokens before a query. */
@@ -282,13 +282,13 @@ static gboolean read_tokens_before(const RecipeSource *source, Recipe *r, GError
 static gboolean read_delta(const RecipeSource *source, Recipe *r, GError **error)
 {
   static const JsonField sizes[] = {
-    RECIPE_INT("num_heads", linear_heads, 1, MAX_HEADS), RECIPE_INT("head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
-    RECIPE_INT("short_conv_kernel_size", linear_conv, 1, MAX_CONV),
+    RECIPE_INT("num_heads", linear.heads, 1, MAX_HEADS), RECIPE_INT("head_dim", linear.head_dim, 1, MAX_HEAD_DIM),
+    RECIPE_INT("short_conv_kernel_size", linear.conv, 1, MAX_CONV),
   };
   const cJSON *object = json_get(source->object, "linear_attn_config");
   const cJSON *layers = cJSON_IsObject(object) ? json_get(object, "full_attn_layers") : NULL;
 
-  if (r->linear != LINEAR_KIMI_DELTA || !cJSON_IsObject(object))
+  if (r->linear.kind != LINEAR_KIMI_DELTA || !cJSON_IsObject(object))
     return TRUE;
   if (!json_read_foreign(source->doc, object, sizes, G_N_ELEMENTS(sizes), r, error))
     return FALSE;

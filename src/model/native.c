@@ -52,16 +52,16 @@ static const JsonField fields[] = {
   {"sparse_attention", JSON_ANY},
   {"layer_pattern", JSON_ANY},
   RECIPE_INT("full_attention_interval", attention_every, 1, MAX_LAYERS),
-  ENUM("linear_attention", linear, linear_names),
-  RECIPE_INT("linear_heads", linear_heads, 1, MAX_HEADS),
-  RECIPE_INT("linear_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("linear_groups", linear_groups, 1, MAX_HEADS),
-  RECIPE_INT("linear_state", linear_state, 1, MAX_HEAD_DIM),
-  RECIPE_INT("linear_conv", linear_conv, 0, MAX_CONV),
-  RECIPE_INT("linear_chunk", linear_chunk, 1, MAX_SEQ),
-  RECIPE_INT("linear_rank", linear_rank, 1, MAX_HIDDEN),
-  RECIPE_BOOL("linear_plain", linear_plain),
-  RECIPE_BOOL("linear_step_norms", step_norms),
+  ENUM("linear_attention", linear.kind, linear_names),
+  RECIPE_INT("linear_heads", linear.heads, 1, MAX_HEADS),
+  RECIPE_INT("linear_head_dim", linear.head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("linear_groups", linear.groups, 1, MAX_HEADS),
+  RECIPE_INT("linear_state", linear.state, 1, MAX_HEAD_DIM),
+  RECIPE_INT("linear_conv", linear.conv, 0, MAX_CONV),
+  RECIPE_INT("linear_chunk", linear.chunk, 1, MAX_SEQ),
+  RECIPE_INT("linear_rank", linear.rank, 1, MAX_HIDDEN),
+  RECIPE_BOOL("linear_plain", linear.plain),
+  RECIPE_BOOL("linear_step_norms", linear.step_norms),
   RECIPE_BOOL("attention_gate", attention_gate),
   RECIPE_BOOL("head_gate", gate_of_head),
   RECIPE_BOOL("sinks", sinks),
@@ -126,16 +126,16 @@ static const struct {
   {offsetof(Recipe, index_top), offsetof(Recipe, index_heads), TRUE},
   {offsetof(Recipe, window_pattern), offsetof(Recipe, window), TRUE},
   {offsetof(Recipe, chunked), offsetof(Recipe, window), TRUE},
-  {offsetof(Recipe, linear_heads), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, linear_head_dim), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, linear_groups), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, linear_state), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, linear_conv), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, linear_chunk), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, linear_rank), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, linear_plain), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, step_norms), offsetof(Recipe, linear), TRUE},
-  {offsetof(Recipe, attention_every), offsetof(Recipe, linear), TRUE},
+  {offsetof(Recipe, linear.heads), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.head_dim), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.groups), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.state), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.conv), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.chunk), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.rank), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.plain), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, linear.step_norms), offsetof(Recipe, linear.kind), TRUE},
+  {offsetof(Recipe, attention_every), offsetof(Recipe, linear.kind), TRUE},
   {offsetof(Recipe, post_norm), offsetof(Recipe, parallel), FALSE},
   {offsetof(Recipe, pooler), offsetof(Recipe, mlm_head), TRUE},
   {offsetof(Recipe, sparse_prediction), offsetof(Recipe, mlm_head), TRUE},
@@ -157,20 +157,20 @@ static const struct {
   gsize offset;
   guint not_of;
 } kind_rules[] = {
-  {offsetof(Recipe, linear_groups), BY_CHANNEL},
-  {offsetof(Recipe, linear_chunk), BY_CHANNEL},
-  {offsetof(Recipe, linear_plain), BY_CHANNEL},
-  {offsetof(Recipe, linear_state), KIND(LINEAR_SHORT_CONV)},
-  {offsetof(Recipe, linear_rank), ~(KIND(LINEAR_MAMBA1) | KIND(LINEAR_KIMI_DELTA))},
-  {offsetof(Recipe, step_norms), ~KIND(LINEAR_MAMBA1)},
+  {offsetof(Recipe, linear.groups), BY_CHANNEL},
+  {offsetof(Recipe, linear.chunk), BY_CHANNEL},
+  {offsetof(Recipe, linear.plain), BY_CHANNEL},
+  {offsetof(Recipe, linear.state), KIND(LINEAR_SHORT_CONV)},
+  {offsetof(Recipe, linear.rank), ~(KIND(LINEAR_MAMBA1) | KIND(LINEAR_KIMI_DELTA))},
+  {offsetof(Recipe, linear.step_norms), ~KIND(LINEAR_MAMBA1)},
 };
 
 static gboolean check_kind(const RecipeSource *source, const Recipe *r, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS(kind_rules); i++)
-    if (source_item(source, kind_rules[i].offset) && kind_rules[i].not_of & KIND(r->linear))
+    if (source_item(source, kind_rules[i].offset) && kind_rules[i].not_of & KIND(r->linear.kind))
       return source_error(source, kind_rules[i].offset, error, "no such key beside linear_attention \"%s\"",
-                          linear_names[r->linear]);
+                          linear_names[r->linear.kind]);
   return TRUE;
 }
 
@@ -211,9 +211,9 @@ static void fill_defaults(Recipe *r, const JsonDoc *doc)
     r->qkv_bias = r->bias;
   r->out_bias = r->ffn_bias = r->bias;
   r->head_bias = r->mlm_head;
-  if (r->linear_conv == UNSET)
-    r->linear_conv = r->linear == LINEAR_LIGHTNING ? 0 : 4;
-  r->linear_conv_bias = r->linear == LINEAR_MAMBA2 || r->linear == LINEAR_MAMBA1;
+  if (r->linear.conv == UNSET)
+    r->linear.conv = r->linear.kind == LINEAR_LIGHTNING ? 0 : 4;
+  r->linear.conv_bias = r->linear.kind == LINEAR_MAMBA2 || r->linear.kind == LINEAR_MAMBA1;
   r->final_norm = !r->post_norm;
   r->bidirectional = !r->causal;
   r->bias = FALSE;
@@ -263,14 +263,14 @@ static gboolean read_parts(const RecipeSource *source, Recipe *r, GError **error
 {
   const cJSON *pattern = json_get(source->object, "layer_pattern");
   const cJSON *mtp = json_get(source->object, "mtp_layer_pattern");
-  gboolean linear = source_item(source, offsetof(Recipe, linear)) != NULL;
+  gboolean linear = source_item(source, offsetof(Recipe, linear.kind)) != NULL;
 
   if (!recipe_read_pattern(r, source->doc, pattern, error))
     return FALSE;
   if (pattern && r->attention_every)
     return source_error(source, offsetof(Recipe, attention_every), error, "this key only without layer_pattern");
   if (r->parts ? recipe_has(r, PART_LINEAR) != linear : linear && !r->attention_every)
-    return source_error(source, offsetof(Recipe, linear), error, "%s", linear
+    return source_error(source, offsetof(Recipe, linear.kind), error, "%s", linear
                         ? "this key only with layers of it, by layer_pattern or full_attention_interval"
                         : "the kind of layers M of layer_pattern");
   r->mtp_parts = cJSON_IsString(mtp) ? recipe_pattern_parts(mtp->valuestring) : 0;
@@ -306,7 +306,7 @@ Model *native_read(const JsonDoc *doc, GError **error)
     .causal = TRUE,
     .mlm_probability = 0.15,
     .use_window = TRUE,
-    .linear_conv = UNSET,
+    .linear.conv = UNSET,
   };
   Model *m = read_recipe(&source, &r, error) ? model_build(&r, &source, error) : NULL;
   recipe_clear(&r);

@@ -77,44 +77,45 @@ static int usual_chunk(LinearKind kind)
 /* A head for each channel, which shares nothing with others. */
 static void settle_channels(Recipe *r)
 {
-  if (!r->linear_heads && !r->linear_head_dim)
-    r->linear_heads = r->hidden * (r->linear_expand ? r->linear_expand : r->linear == LINEAR_MAMBA1 ? 2 : 1);
-  r->linear_heads *= MAX(r->linear_head_dim, 1);
-  r->linear_head_dim = 1;
-  r->linear_groups = r->linear_heads;
-  if (r->linear == LINEAR_MAMBA1 && !r->linear_rank)
-    r->linear_rank = (r->hidden + 15) / 16;
+  if (!r->linear.heads && !r->linear.head_dim)
+    r->linear.heads = r->hidden * (r->linear_expand ? r->linear_expand : r->linear.kind == LINEAR_MAMBA1 ? 2 : 1);
+  r->linear.heads *= MAX(r->linear.head_dim, 1);
+  r->linear.head_dim = 1;
+  r->linear.groups = r->linear.heads;
+  if (r->linear.kind == LINEAR_MAMBA1 && !r->linear.rank)
+    r->linear.rank = (r->hidden + 15) / 16;
 }
 
 gboolean recipe_settle_linear(Recipe *r, const RecipeSource *source, GError **error)
 {
   if (!recipe_has(r, PART_LINEAR)) {
-    r->linear_heads = 0;
+    r->linear.heads = 0;
     return TRUE;
   }
-  if (r->linear != LINEAR_MAMBA1 && r->linear != LINEAR_KIMI_DELTA)
-    r->linear_rank = 0; /* files of other kinds have the key, and no product of that width */
-  if (r->linear != LINEAR_MAMBA1)
-    r->step_norms = r->bare_step_norms = FALSE;
-  if (r->linear == LINEAR_SHORT_CONV && !r->linear_conv)
-    return FAIL(linear_conv, "an integer from 1");
-  if (linear_by_channel(r->linear))
+  if (r->linear.kind != LINEAR_MAMBA1 && r->linear.kind != LINEAR_KIMI_DELTA)
+    r->linear.rank = 0; /* files of other kinds have the key, and no product of that width */
+  if (r->linear.kind != LINEAR_MAMBA1)
+    r->linear.step_norms = r->linear.bare_step_norms = FALSE;
+  if (r->linear.kind == LINEAR_SHORT_CONV && !r->linear.conv)
+    return FAIL(linear.conv, "an integer from 1");
+  if (linear_by_channel(r->linear.kind))
     settle_channels(r);
-  if (!r->linear_heads && r->linear_expand && r->linear_head_dim)
-    r->linear_heads = (int)((gint64)r->linear_expand * r->hidden / r->linear_head_dim);
-  if (!r->linear_heads || r->linear_heads > MAX_HEADS)
-    return FAIL(linear_heads, "an integer from 1 to %d", MAX_HEADS);
-  if (!r->linear_head_dim)
-    return FAIL(linear_head_dim, "an integer from 1 to %d", MAX_HEAD_DIM);
-  if (r->linear == LINEAR_RG_LRU && (!r->linear_blocks || r->linear_heads % r->linear_blocks))
-    return FAIL(heads, "a divisor of the %d channels", r->linear_heads);
-  if (!r->linear_state && (!linear_by_channel(r->linear) || r->linear == LINEAR_MAMBA1))
-    return FAIL(linear_state, "an integer from 1 to %d", MAX_HEAD_DIM);
-  if (!r->linear_groups)
-    r->linear_groups = r->linear == LINEAR_MAMBA2 ? 1 : r->linear_heads;
-  if (r->linear_heads % r->linear_groups)
-    return FAIL(linear_groups, "a divisor of %s (%d)", KEY(linear_heads), r->linear_heads);
-  if (!r->linear_chunk)
-    r->linear_chunk = usual_chunk(r->linear);
+  if (!r->linear.heads && r->linear_expand && r->linear.head_dim)
+    r->linear.heads = (int)((gint64)r->linear_expand * r->hidden / r->linear.head_dim);
+  if (!r->linear.heads || r->linear.heads > MAX_HEADS)
+    return FAIL(linear.heads, "an integer from 1 to %d", MAX_HEADS);
+  if (!r->linear.head_dim)
+    return FAIL(linear.head_dim, "an integer from 1 to %d", MAX_HEAD_DIM);
+  if (r->linear.kind == LINEAR_RG_LRU && (!r->linear.blocks || r->linear.heads % r->linear.blocks))
+    return FAIL(heads, "a divisor of the %d channels", r->linear.heads);
+  if (!r->linear.state && (!linear_by_channel(r->linear.kind) || r->linear.kind == LINEAR_MAMBA1))
+    return FAIL(linear.state, "an integer from 1 to %d", MAX_HEAD_DIM);
+  if (!r->linear.groups)
+    r->linear.groups = r->linear.kind == LINEAR_MAMBA2 ? 1 : r->linear.heads;
+  if (r->linear.heads % r->linear.groups)
+    return FAIL(linear.groups, "a divisor of %s (%d)", KEY(linear.heads), r->linear.heads);
+  if (!r->linear.chunk)
+    r->linear.chunk = usual_chunk(r->linear.kind);
+  r->linear.conv_bias = r->linear.conv_bias && r->linear.conv;
   return TRUE;
 }

@@ -131,16 +131,12 @@ typedef struct {
   gboolean single;    /* a family whose layers are one part each */
   int attention_every; /* every n-th layer has attention, the others linear attention */
   gboolean has_linear; /* a family whose files may have linear attention */
-  LinearKind linear;
-  int linear_heads, linear_head_dim, linear_groups, linear_state, linear_conv, linear_chunk;
+  LinearAttention linear;
   int linear_expand;  /* width of its values over hidden, where its heads are not given */
-  int linear_rank, linear_blocks;
   double key_factor, value_factor; /* widths of keys and values over hidden (xLSTM) */
   int shift_mixes;    /* as of model.h */
   gboolean gated_output;
-  gboolean linear_bias, linear_conv_bias;
   gboolean linear_normed; /* of a family whose state spaces may have no norm */
-  gboolean linear_plain, step_norms, bare_step_norms;
   int attention_offset, expert_every, expert_offset; /* remainders of layers that have them, and in how many */
   int linear_width;   /* of all its values */
   gboolean ffn_adjusted; /* two thirds of the feed-forward's width, in multiples of ffn_multiple (LFM2) */
