@@ -34,10 +34,10 @@ kernels() { # kernels ORDER SEED
   judge "operations on the emulated device, $1, seed $2" $?
 }
 
-plans() { # plans RANKS PLANS PART ORDER SEED [STEPS]
+plans() { # plans RANKS PLANS PART ORDER SEED [SEQUENCES LAYERS]
   port=$((port + 2))
   EMULATED_ORDER=$4 EMULATED_SEED=$5 PORT=$port timeout -k 1 1500 \
-    tests/ranks "$1" "$device/tests/mpi/parity" "$2" "$3" cuda "${6:-2}" >"$work/out" 2>"$work/err"
+    tests/ranks "$1" "$device/tests/mpi/parity" "$2" "$3" cuda 2 "${6:-16}" "${7:-8}" >"$work/out" 2>"$work/err"
   judge "plans on emulated devices, $1 ranks, part $3, $4, seed $5" $?
 }
 
@@ -63,7 +63,7 @@ if [ "$whole" = all ]; then
   done
 else
   kernels random 1
-  plans 2 16 2/8 others-first 2
-  plans 2 16 11/16 lazy 3
-  plans 4 16 3/8 random 4 # the first step's buffers are not yet those of the others
+  plans 2 16 2/8 others-first 2 8 4
+  plans 2 16 11/16 lazy 3 8 4
+  plans 4 16 3/8 random 4 8 4 # the first step's buffers are not yet those of the others
 fi

@@ -11,13 +11,13 @@
  * tdp-run, which says what this executor keeps and which must be within held_tolerances;
  * others describe other software.
  *
- *   mpirun -np N build/tests/mpi/parity [PLANS [PART [BACKEND [STEPS]]]]
+ *   mpirun -np N build/tests/mpi/parity [PLANS [PART [BACKEND [STEPS [SEQUENCES LAYERS]]]]]
  *
  * runs the plans of N ranks and prints the table, plain data parallelism first; at most PLANS of them unless
  * that is "all", those first that add most pairs; "cover": as few as have each setting once, schedules with a
  * pipeline. PART: a schedule whose plans
  * alone are drawn, or I/M, every M-th plan from the I-th on. BACKEND (cpu) runs
- * them, for STEPS (10) steps; the single rank's is always cpu's.
+ * them, for STEPS (10) steps of SEQUENCES (16) through LAYERS (8); the single rank's is always cpu's.
  */
 #include "exec/rank.h"
 #include "sim/simulate.h"
@@ -31,7 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MODELS = 3, MOE = 2, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
+enum { MODELS = 3, MOE = 2, STEPS = 10, POOL = 20000, SEQUENCES = 16, LAYERS = 8 };
 #define TOLERANCE 1e-5
 
 /* The settings, and how many values each has. */
@@ -72,7 +72,7 @@ typedef struct {
   Cluster *cluster;
   Control *control;
   Backend *backend;
-  int steps;
+  int steps, sequences;
   const char *only; /* schedule, NULL = all */
   gboolean covers;  /* each setting once, not each pair of them */
   ExecStep reference[MODELS][DROPS][GROUPS][STEPS]; /* by drops, and by sequences that are routed together */
@@ -104,7 +104,7 @@ static Plan plan_of(const Suite *s, const Choice *c)
   const Schedule *schedule = schedule_find(schedule_list[v[SCHEDULE]]);
 
   plan.gpus = s->backend->size;
-  plan.global_batch = SEQUENCES;
+  plan.global_batch = s->sequences;
   plan.micro_batch = 1 << v[MICRO];
   plan.tp = 1 << v[TENSOR];
   plan.pp = 1 << v[PIPELINE];
@@ -362,7 +362,7 @@ static void make_reference(Suite *s, int which, int drop, int group)
   Cluster *one = fixture_cluster("cpu", 1);
   Plan plan = plan_default(s->models[which], s->software[0]);
 
-  plan.global_batch = SEQUENCES;
+  plan.global_batch = s->sequences;
   plan.micro_batch = group;
   plan.precision = DTYPE_FP32;
   set_drops(&plan, drop);
@@ -441,15 +441,15 @@ static void check_plan(Suite *s, const Choice *c)
   fflush(stdout);
 }
 
-static void suite_init(Suite *s, const char *backend, int steps)
+static void suite_init(Suite *s, const char *backend, int steps, int sequences, int layers)
 {
-  *s = (Suite) { .steps = CLAMP(steps, 1, STEPS) };
+  *s = (Suite) { .steps = CLAMP(steps, 1, STEPS), .sequences = sequences };
   s->backend = backend_open_rank(backend, EXEC_F32, &s->control);
-  s->models[0] = fixture_gpt_plain(8, 32, 8, 16, 61);
-  s->models[1] = fixture_llama(8, 32, 8, 4, 16, 61);
+  s->models[0] = fixture_gpt_plain(layers, 32, 8, 16, 61);
+  s->models[1] = fixture_llama(layers, 32, 8, 4, 16, 61);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
     s->software[i] = fixture_framework(software_list[i]);
-  s->models[MOE] = fixture_moe(8, 32, 8, 16, 61, 4, 2, 16);
+  s->models[MOE] = fixture_moe(layers, 32, 8, 16, 61, 4, 2, 16);
   s->cluster = fixture_cluster("cpu", s->backend->size);
   s->cluster->host_memory_bytes = 0x1p34; /* cores have no other */
   s->cluster->host_memory_bytes_per_s = 1e10;
@@ -471,7 +471,8 @@ int main(int argc, char **argv)
   Suite s;
   guint part = 1, parts = 1;
 
-  suite_init(&s, argc > 3 ? argv[3] : "cpu", argc > 4 ? atoi(argv[4]) : STEPS);
+  suite_init(&s, argc > 3 ? argv[3] : "cpu", argc > 4 ? atoi(argv[4]) : STEPS, argc > 5 ? atoi(argv[5]) : SEQUENCES,
+             argc > 6 ? atoi(argv[6]) : LAYERS);
   if (argc > 2 && sscanf(argv[2], "%u/%u", &part, &parts) != 2)
     s.only = argv[2];
   s.covers = argc > 1 && g_str_equal(argv[1], "cover");
