@@ -19,12 +19,14 @@ static GArray *plans_filtered(Instance *in, int *left_out)
   in->framework->excludes = NULL;
   GArray *plans = instance_plans(in);
   in->framework->excludes = excludes;
-  *left_out = 0;
-  for (guint i = plans->len; i-- > 0;)
-    if (plan_excluded(&g_array_index(plans, Plan, i), in->model, in->cluster, in->framework)) {
-      *left_out += 1;
-      g_array_remove_index(plans, i);
-    }
+  guint kept = 0;
+  for (guint i = 0; i < plans->len; i++) {
+    const Plan *plan = &g_array_index(plans, Plan, i);
+    if (!plan_excluded(plan, in->model, in->cluster, in->framework))
+      g_array_index(plans, Plan, kept++) = *plan;
+  }
+  *left_out = (int)(plans->len - kept);
+  g_array_set_size(plans, kept);
   return plans;
 }
 
