@@ -7,6 +7,64 @@
 
 #include <math.h>
 
+/* ---- files that thousands of draws begin with: read once in a process, then copied ---- */
+
+static Framework *framework_again(const char *name)
+{
+  static GHashTable *known;
+
+  if (!known)
+    known = g_hash_table_new(g_str_hash, g_str_equal);
+  Framework *read = g_hash_table_lookup(known, name);
+  if (!read)
+    g_hash_table_insert(known, g_strdup(name), read = fixture_framework(name));
+  g_assert(!read->table);
+  Framework *copy = g_memdup2(read, sizeof *read);
+  copy->name = g_strdup(read->name);
+  if (copy->excludes)
+    g_array_ref(copy->excludes);
+  return copy;
+}
+
+static void own_kernels(Kernels *k)
+{
+  k->name = g_strdup(k->name);
+  k->attention = g_memdup2(k->attention, k->n_attention * sizeof *k->attention);
+  k->memory_kernels = g_memdup2(k->memory_kernels, k->n_memory_kernels * sizeof *k->memory_kernels);
+  for (int i = 0; i < k->n_memory_kernels; i++)
+    k->memory_kernels[i].name = g_strdup(k->memory_kernels[i].name);
+}
+
+static Cluster *cluster_again(const char *name, int devices)
+{
+  static GHashTable *known;
+  GError *error = NULL;
+
+  if (!known)
+    known = g_hash_table_new(g_str_hash, g_str_equal);
+  const Cluster *read = g_hash_table_lookup(known, name);
+  if (!read) {
+    read = cluster_load(name, &error);
+    g_assert_no_error(error);
+    g_hash_table_insert(known, g_strdup(name), (gpointer)read);
+  }
+  g_assert_cmpint(read->n_types, ==, 0);
+  Cluster *copy = g_memdup2(read, sizeof *read);
+  copy->name = g_strdup(read->name);
+  copy->framework = g_strdup(read->framework);
+  copy->server = g_strdup(read->server);
+  copy->device.name = g_strdup(read->device.name);
+  copy->device.arch = g_strdup(read->device.arch);
+  own_kernels(&copy->device.kernels);
+  for (int t = 0; t < copy->n_tiers; t++) {
+    copy->tiers[t].name = g_strdup(copy->tiers[t].name);
+    copy->tiers[t].link.name = g_strdup(copy->tiers[t].link.name);
+  }
+  cluster_resize(copy, devices, &error);
+  g_assert_no_error(error);
+  return copy;
+}
+
 void instance_init(Instance *in, GRand *rand)
 {
   static const int devices[] = { 1, 2, 4, 8, 16, 24 };
@@ -15,9 +73,9 @@ void instance_init(Instance *in, GRand *rand)
 
   in->model = fixture_model(g_rand_int_range(rand, 2, 14), heads * 64, heads, 128, 512);
   in->model->position_rows = 0;
-  in->cluster = fixture_cluster("dgx", devices[g_rand_int_range(rand, 0, 6)]);
+  in->cluster = cluster_again("dgx", devices[g_rand_int_range(rand, 0, 6)]);
   in->cluster->device.memory_bytes = 2.0e9 + g_rand_double_range(rand, 0, 6e8);
-  in->framework = fixture_framework(frameworks[g_rand_int_range(rand, 0, 3)]);
+  in->framework = framework_again(frameworks[g_rand_int_range(rand, 0, 3)]);
   in->base = plan_default(in->model, in->framework);
   in->base.gpus = in->cluster->devices;
   in->base.global_batch = 8 * g_rand_int_range(rand, 1, 7);
@@ -38,8 +96,8 @@ void instance_add_far(Instance *in, double bytes_per_s)
 void instance_odd_links(Instance *in, const char *framework, int devices, int slow)
 {
   in->model = fixture_llama(6, 512, 8, 8, 128, 512);
-  in->cluster = fixture_cluster("dgx", devices);
-  in->framework = fixture_framework(framework);
+  in->cluster = cluster_again("dgx", devices);
+  in->framework = framework_again(framework);
   for (int t = 0; t < in->cluster->n_tiers; t++)
     in->cluster->tiers[t].bytes_per_s = in->cluster->tiers[t].port_bytes_per_s = t == slow ? 2e9 : 1e11;
   in->cluster->tiers[0].devices = in->cluster->devices_per_node = 2;
@@ -72,9 +130,9 @@ void instance_small_init(Instance *in, GRand *rand)
   int heads = 1 << g_rand_int_range(rand, 0, 3);
 
   in->model = fixture_model(g_rand_int_range(rand, 1, 5), heads * 64, heads, 64, 256);
-  in->cluster = fixture_cluster("dgx", g_rand_int_range(rand, 0, 16) ? devices[g_rand_int_range(rand, 0, 7)] : 8);
+  in->cluster = cluster_again("dgx", g_rand_int_range(rand, 0, 16) ? devices[g_rand_int_range(rand, 0, 7)] : 8);
   in->cluster->device.memory_bytes = 1.9e9 + g_rand_double_range(rand, 0, 2e8);
-  in->framework = fixture_framework(frameworks[g_rand_int_range(rand, 0, 4)]);
+  in->framework = framework_again(frameworks[g_rand_int_range(rand, 0, 4)]);
   in->base = plan_default(in->model, in->framework);
   in->base.gpus = in->cluster->devices;
   in->base.global_batch = g_rand_int_range(rand, 1, 7);
@@ -86,7 +144,7 @@ void instance_small_init(Instance *in, GRand *rand)
 static Cluster *small_nodes(GRand *rand, const Framework *framework)
 {
   static const int devices[] = { 2, 4, 4, 8, 8 };
-  Cluster *cluster = fixture_cluster("dgx", devices[g_rand_int_range(rand, 0, 5)]);
+  Cluster *cluster = cluster_again("dgx", devices[g_rand_int_range(rand, 0, 5)]);
   int node = framework->single_process ? cluster->devices : MIN(2 << g_rand_int_range(rand, 0, 2), cluster->devices);
 
   cluster->tiers[0].devices = cluster->devices_per_node = node;
@@ -145,7 +203,7 @@ static void set_wide(Instance *in, const GRand *rand)
 /* In fp8, which the cluster's own devices do not have. */
 static void set_narrow(Instance *in, const GRand *rand)
 {
-  Cluster *own = in->cluster, *narrow = fixture_cluster("dgx-h100", own->devices);
+  Cluster *own = in->cluster, *narrow = cluster_again("dgx-h100", own->devices);
 
   narrow->tiers[0].devices = narrow->devices_per_node = own->devices_per_node;
   narrow->nodes = own->nodes;
@@ -162,7 +220,7 @@ static void set_narrow(Instance *in, const GRand *rand)
 
 void instance_framework_init(Instance *in, GRand *rand, const char *framework)
 {
-  in->framework = fixture_framework(framework);
+  in->framework = framework_again(framework);
   in->framework->graph_bytes /= 40; /* devices hold 2 to 4 GB */
   in->framework->stage_graph_bytes /= 40;
   in->model = small_model(rand, in->framework);
