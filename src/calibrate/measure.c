@@ -60,16 +60,10 @@ static double elapsed(Measure *m)
 
 static double time_reference(Measure *m)
 {
+  bench_reference(&m->bench, FALSE);
   m->bench.b->event_record(m->bench.b, m->start, m->bench.s);
-  bench_reference(&m->bench);
+  bench_reference(&m->bench, TRUE);
   return elapsed(m);
-}
-
-/* Behind another product, since the clock may go down for the first. */
-static double time_head(Measure *m)
-{
-  bench_reference(&m->bench);
-  return time_reference(m);
 }
 
 static int index_of(const Measure *m, const MachinePoint *p)
@@ -100,7 +94,7 @@ static void time_calls(Measure *m, const MachinePoint *p, int calls, Sample *s)
   if (is_extra(m))
     sleep_meanwhile(m, p);
   else
-    s->head = s->reference = time_head(m);
+    s->head = s->reference = time_reference(m);
   if (turns)
     wait_all(m);
   if (!takes_part(m, p))
@@ -111,7 +105,7 @@ static void time_calls(Measure *m, const MachinePoint *p, int calls, Sample *s)
   for (int i = 0; i < calls; i++)
     call(m, p);
   s->seconds = elapsed(m) / (calls * bench_parts(p));
-  s->reference = turns ? 1 : (s->head + time_head(m)) / 2;
+  s->reference = turns ? 1 : (s->head + time_reference(m)) / 2;
 }
 
 /* This rank's share of the time from a moment on; where ranks take turns only what the hypervisor withheld. */
