@@ -111,8 +111,10 @@ END_TEST
 /* The same that a run finds, whatever the points before have left in the caches. */
 START_TEST(a_calibration_times_products_of_operands_in_the_caches)
 {
-  MachinePoint products[] = { { .kind = POINT_MATMUL, .name = "nt", .m = 64, .n = 192, .k = 192, .ranks = 1, .busy = 1 },
-                              { .kind = POINT_MATMUL, .name = "tn", .m = 512, .n = 96, .k = 64, .ranks = 1, .busy = 1 } };
+  MachinePoint products[] = {
+    { .kind = POINT_MATMUL, .name = "nt", .m = 64, .n = 192, .k = 192, .ranks = 1, .busy = 1 },
+    { .kind = POINT_MATMUL, .name = "tn", .m = 512, .n = 96, .k = 64, .ranks = 1, .busy = 1 },
+  };
   MeasureOptions options = { .rounds = 20, .budget_s = 1e9, .limit_s = 1e9, .processors = 1 };
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(MachinePoint));
   MeasureCounts counts;
