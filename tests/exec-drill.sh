@@ -10,7 +10,7 @@ if ! command -v tdp-run >/dev/null || ! command -v mpirun >/dev/null; then
   echo "skip drill: no tdp-run or no mpirun"
   exit 0
 fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. tests/mpi/environment
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 seed=${SEED:-1}

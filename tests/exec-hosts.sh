@@ -14,7 +14,7 @@ if ! ip netns add $a 2>/dev/null || ! ip netns add $b 2>/dev/null; then
   echo "skip two hosts: no network namespaces for this user"
   exit 0
 fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. tests/mpi/environment
 work=$(mktemp -d) || exit 1
 export OMPI_MCA_orte_tmpdir_base="$work" # what a killed mpirun leaves goes with it
 kill_all() {

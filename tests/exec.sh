@@ -9,12 +9,9 @@ if ! command -v tdp-run >/dev/null; then
   echo "skip exec: no tdp-run"
   exit 0
 fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. tests/mpi/environment
 work=$(mktemp -d) || exit 1
 export OMPI_MCA_orte_tmpdir_base="$work" # what a killed mpirun leaves goes with it
-# Open MPI 4.1 binds two ranks to the first two cores: one spins there while another test has the other's core. Ranks that
-# yield to it instead begin hardly a pass beside sums.
-export OMPI_MCA_hwloc_base_binding_policy=none
 trap 'rm -rf "$work"' EXIT
 
 check() { # check NAME COMMAND...
