@@ -129,6 +129,8 @@ typedef struct {
   void *local;              /* wide, of each row: the largest of this share; NULL = logits are as they were */
 } ExecLoss;
 
+typedef enum { EXEC_LOSS_MAX = 1, EXEC_LOSS_SUM = 2, EXEC_LOSS_BOTH = 3 } ExecLossPart;
+
 /*
  * Rows and the `top` experts that each is sent to. Copies of a row lie in the order
  * of experts, those of one expert in the order of rows; copy i of them all (row i /
@@ -281,12 +283,10 @@ struct Backend {
   void (*position_backward)(Backend *b, BackendStream *s, int rows, int width, ExecPlaces places, int first,
                             const void *dy, void *dtable); /* wide += */
   /* Cross-entropy in the steps between which ranks reduce: the largest logit;
-   * then the sum of exponentials and the label's logit; then loss +=
-   * sum over rows of log sum + max - target; then logits become their gradient
-   * times scale. */
-  void (*loss_max)(Backend *b, BackendStream *s, const ExecLoss *l);
-  void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
-  void (*loss_max_sum)(Backend *b, BackendStream *s, const ExecLoss *l); /* both, where no rank has other columns */
+   * then the sum of exponentials and the label's logit, or both in one reading
+   * where no rank has other columns; then loss += sum over rows of log sum + max -
+   * target; then logits become their gradient times scale. */
+  void (*loss_rows)(Backend *b, BackendStream *s, const ExecLoss *l, ExecLossPart parts);
   void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device */
   void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
   /* The same where the shares of the rows meet later: logits become exp(logit -

@@ -50,12 +50,12 @@ void head_reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
 static void softmax(const LayerRun *r, const ExecLoss *loss)
 {
   if (r->shape.tp == 1) {
-    r->b->loss_max_sum(r->b, r->s, loss);
+    r->b->loss_rows(r->b, r->s, loss, EXEC_LOSS_BOTH);
     return;
   }
-  r->b->loss_max(r->b, r->s, loss);
+  r->b->loss_rows(r->b, r->s, loss, EXEC_LOSS_MAX);
   head_reduce(r, loss->max, loss->rows, EXEC_MAX);
-  r->b->loss_sum(r->b, r->s, loss);
+  r->b->loss_rows(r->b, r->s, loss, EXEC_LOSS_SUM);
   head_reduce(r, loss->sum, 2 * loss->rows, EXEC_SUM);
 }
 

@@ -67,7 +67,7 @@ void spread_logits(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   kept[SOFTMAX] = run_keep_wide(r, 4 * tokens);
   ExecLoss loss = loss_of(r, state), share = loss;
   share.max = loss.local;
-  r->b->loss_max(r->b, r->s, &share);
+  r->b->loss_rows(r->b, r->s, &share, EXEC_LOSS_MAX);
   head_reduce(r, loss.local, tokens, EXEC_MAX);
   r->b->loss_exp(r->b, r->s, &loss);
   head_reduce(r, loss.sum, 2 * tokens, EXEC_SUM);

@@ -243,8 +243,8 @@ static void loss(const Shape *z, Backend *b, BackendStream *s, void **p)
 {
   ExecLoss l = loss_of(z, p);
 
-  b->loss_max(b, s, &l);
-  b->loss_sum(b, s, &l);
+  b->loss_rows(b, s, &l, EXEC_LOSS_MAX);
+  b->loss_rows(b, s, &l, EXEC_LOSS_SUM);
   b->loss_value(b, s, &l, 0.25, p[5]);
   b->loss_backward(b, s, &l, 0.25);
 }
@@ -310,7 +310,7 @@ static const Kind kinds[] = {
   { "attention", "attention_forward attention_backward attention_merge", attention, attention_tensors },
   { "embeddings", "embedding_forward embedding_backward position_forward position_backward", places, places_tensors },
   { "rotations", "rope", rope, rope_tensors },
-  { "losses", "loss_max loss_sum loss_value loss_backward", loss, loss_tensors },
+  { "losses", "loss_rows loss_value loss_backward", loss, loss_tensors },
   { "experts", "route dispatch_forward combine_forward combine_backward dispatch_backward route_backward", experts,
     experts_tensors },
 };

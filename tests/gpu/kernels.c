@@ -136,8 +136,8 @@ static void loss(Backend *b, BackendStream *s, void **p)
 {
   ExecLoss l = { .rows = ROWS, .width = SHARE, .first = FIRST, .vocab = VOCAB, .logits = p[0], .labels = p[1],
                  .max = p[2], .sum = p[3], .target = p[4] };
-  b->loss_max(b, s, &l);
-  b->loss_sum(b, s, &l);
+  b->loss_rows(b, s, &l, EXEC_LOSS_MAX);
+  b->loss_rows(b, s, &l, EXEC_LOSS_SUM);
   b->loss_value(b, s, &l, 0.25, p[5]);
   b->loss_backward(b, s, &l, 0.25);
 }
@@ -146,7 +146,7 @@ static void loss_whole(Backend *b, BackendStream *s, void **p)
 {
   ExecLoss l = { .rows = ROWS, .width = SHARE, .first = FIRST, .vocab = VOCAB, .logits = p[0], .labels = p[1],
                  .max = p[2], .sum = p[3], .target = p[4] };
-  b->loss_max_sum(b, s, &l);
+  b->loss_rows(b, s, &l, EXEC_LOSS_BOTH);
   b->loss_value(b, s, &l, 0.25, p[5]);
   b->loss_backward(b, s, &l, 0.25);
 }
@@ -163,7 +163,7 @@ static void share(Backend *b, BackendStream *s, void **p)
   ExecLoss l = share_loss(p), local = l;
 
   local.max = l.local;
-  b->loss_max(b, s, &local);
+  b->loss_rows(b, s, &local, EXEC_LOSS_MAX);
   b->loss_exp(b, s, &l);
   b->loss_merge(b, s, &l);
 }
@@ -421,12 +421,12 @@ const Kernel gpu_kernels[] = {
     { TOKENS_IN(ROWS), NARROW_IN(ELEMENTS), WIDE_BOTH(SHARE *WIDTH) } },
   { "positions", "position_forward", positions, { NARROW_IN(33 * WIDTH), NARROW_BOTH(ELEMENTS) } },
   { "positions backward", "position_backward", positions_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(33 * WIDTH) } },
-  { "cross-entropy and gradient", "loss_max loss_sum loss_value loss_backward", loss,
+  { "cross-entropy and gradient", "loss_rows loss_value loss_backward", loss,
     { NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), DOUBLE_BOTH } },
-  { "cross-entropy in one reading", "loss_max_sum loss_value loss_backward", loss_whole,
+  { "cross-entropy in one reading", "loss_rows loss_value loss_backward", loss_whole,
     { NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), DOUBLE_BOTH } },
-  { "cross-entropy of a share", "loss_max loss_exp loss_merge", share, { SHARE_LOSS, WIDE_OUT(ROWS) } },
-  { "gradient of a share", "loss_max loss_exp loss_merge loss_backward", share_gradient,
+  { "cross-entropy of a share", "loss_rows loss_exp loss_merge", share, { SHARE_LOSS, WIDE_OUT(ROWS) } },
+  { "gradient of a share", "loss_rows loss_exp loss_merge loss_backward", share_gradient,
     { SHARE_LOSS, WIDE_OUT(ROWS) } },
   { "input gradient of a share", "loss_input", share_input,
     { { NONE, NARROW, 1 }, { NONE, TOKENS, 1 }, { IN, WIDE, ROWS, 1, 2 }, { IN, WIDE, ROWS, 1, 9 }, { NONE, WIDE, 1 },

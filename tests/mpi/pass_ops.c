@@ -128,7 +128,7 @@ static const struct {
   { "residual", "add", NULL, TRUE },
   { "lookup", "embedding_forward", "embedding_backward" },
   { "positions", "position_forward", "position_backward" },
-  { "loss", "loss_sum", "loss_backward" },
+  { "loss", "loss_rows", "loss_backward" },
   { "dispatch", "dispatch_forward", "dispatch_backward" },
   { "combine", "combine_forward", "combine_backward" },
 };

@@ -149,8 +149,8 @@ RECORDED(position_forward, record_memory(s, "position_forward"),
 RECORDED(position_backward, record_memory(s, "position_backward"),
          (Backend *b, BackendStream *s, int rows, int width, ExecPlaces places, int first, const void *dy,
           void *dtable), b, s, rows, width, places, first, dy, dtable)
-RECORDED(loss_sum, record_memory(s, "loss_sum"), (Backend *b, BackendStream *s, const ExecLoss *l), b, s, l)
-RECORDED(loss_max_sum, record_memory(s, "loss_sum"), (Backend *b, BackendStream *s, const ExecLoss *l), b, s, l)
+RECORDED(loss_rows, if (parts & EXEC_LOSS_SUM) record_memory(s, "loss_rows"),
+         (Backend *b, BackendStream *s, const ExecLoss *l, ExecLossPart parts), b, s, l, parts)
 RECORDED(loss_backward, record_memory(s, "loss_backward"),
          (Backend *b, BackendStream *s, const ExecLoss *l, double scale), b, s, l, scale)
 RECORDED(dispatch_forward, record_memory(s, "dispatch_forward"),
@@ -214,7 +214,7 @@ static inline void recorder_init(Backend *b)
   RECORD(gelu_forward), RECORD(gelu_backward), RECORD(swiglu_forward), RECORD(swiglu_backward);
   RECORD(bias_forward), RECORD(bias_backward), RECORD(add), RECORD(rope);
   RECORD(embedding_forward), RECORD(embedding_backward), RECORD(position_forward), RECORD(position_backward);
-  RECORD(loss_sum), RECORD(loss_max_sum), RECORD(loss_backward);
+  RECORD(loss_rows), RECORD(loss_backward);
   RECORD(dispatch_forward), RECORD(dispatch_backward), RECORD(combine_forward), RECORD(combine_backward);
   RECORD(all_reduce), RECORD(all_gather), RECORD(reduce_scatter), RECORD(all_to_all), RECORD(broadcast);
   RECORD(comm_new);

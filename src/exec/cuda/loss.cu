@@ -186,27 +186,17 @@ template <typename F> static void by_row(Backend *b, const ExecLoss *l, const ch
   cuda_check_launch(b, what);
 }
 
-static void loss_max(Backend *b, BackendStream *s, const ExecLoss *l)
+static void loss_rows(Backend *b, BackendStream *s, const ExecLoss *l, ExecLossPart parts)
 {
   by_row(b, l, "loss", [=](auto t, auto n) {
     constexpr int N = decltype(n)::value;
-    row_max<N><<<l->rows, THREADS, 0, s->stream>>>(rows_of<decltype(t)>(l));
-  });
-}
-
-static void loss_sum(Backend *b, BackendStream *s, const ExecLoss *l)
-{
-  by_row(b, l, "loss", [=](auto t, auto n) {
-    constexpr int N = decltype(n)::value;
-    row_sum<N><<<l->rows, THREADS, 0, s->stream>>>(rows_of<decltype(t)>(l));
-  });
-}
-
-static void loss_max_sum(Backend *b, BackendStream *s, const ExecLoss *l)
-{
-  by_row(b, l, "loss", [=](auto t, auto n) {
-    constexpr int N = decltype(n)::value;
-    row_max_sum<N><<<l->rows, THREADS, 0, s->stream>>>(rows_of<decltype(t)>(l));
+    auto rows = rows_of<decltype(t)>(l);
+    if (parts == EXEC_LOSS_BOTH)
+      row_max_sum<N><<<l->rows, THREADS, 0, s->stream>>>(rows);
+    else if (parts == EXEC_LOSS_MAX)
+      row_max<N><<<l->rows, THREADS, 0, s->stream>>>(rows);
+    else
+      row_sum<N><<<l->rows, THREADS, 0, s->stream>>>(rows);
   });
 }
 
@@ -254,9 +244,7 @@ void cuda_fill_loss(Backend *b)
   b->loss_exp = loss_exp;
   b->loss_merge = loss_merge;
   b->loss_input = loss_input;
-  b->loss_max = loss_max;
-  b->loss_max_sum = loss_max_sum;
-  b->loss_sum = loss_sum;
+  b->loss_rows = loss_rows;
   b->loss_value = loss_value;
   b->loss_backward = loss_backward;
 }
