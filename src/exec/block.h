@@ -45,9 +45,6 @@ void activate(const LayerRun *r, const LayerSpec *spec, gsize rows, int ffn, con
 void activate_backward(const LayerRun *r, const LayerSpec *spec, gsize rows, int ffn, const void *up, const void *dact,
                        void *dup);
 
-/* The feed-forward's normed input, into NORM2. */
-void norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state);
-
 /* Adds bias and the residual, in place. */
 void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x);
 

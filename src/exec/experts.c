@@ -272,7 +272,7 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   Experts w = experts_of(&r->shape, lw->spec);
   void **kept = state->kept;
 
-  norm_input(r, lw, state);
+  kept[NORM2] = norm_forward(r, lw, BLOCK_NORM2, kept[X2], &kept[STATS2], r->kept_as);
   void *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], r->shape.hidden);
   route(r, lw, state, &w, in);
   visits_keep(r, state, &w);

@@ -21,7 +21,7 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   int up = up_width(lw->spec, ffn);
   void **kept = state->kept;
 
-  norm_input(r, lw, state);
+  kept[NORM2] = norm_forward(r, lw, BLOCK_NORM2, kept[X2], &kept[STATS2], r->kept_as);
   void *in = rows_gather(r, kept[NORM2], hidden);
   kept[UP] = run_keep(r, (gsize)tokens * up);
   kept[ACT] = run_keep(r, (gsize)tokens * ffn);

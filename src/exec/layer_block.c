@@ -102,15 +102,6 @@ void activate_backward(const LayerRun *r, const LayerSpec *spec, gsize rows, int
     r->b->gelu_backward(r->b, r->s, rows * ffn, up, dact, dup);
 }
 
-void norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state)
-{
-  void **kept = state->kept;
-
-  kept[STATS2] = run_keep_wide(r, 2 * r->shape.rows);
-  kept[NORM2] = run_keep(r, (gsize)r->shape.rows * r->shape.hidden);
-  norm_forward(r, lw, BLOCK_NORM2, kept[X2], kept[STATS2], kept[NORM2]);
-}
-
 void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x)
 {
   if (bias)
@@ -142,9 +133,7 @@ static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerStat
   Core c = core_of(&r->shape, lw->spec);
   void **kept = state->kept;
 
-  kept[STATS1] = run_keep_wide(r, 2 * r->shape.rows);
-  kept[NORM1] = run_keep(r, (gsize)r->shape.rows * r->shape.hidden);
-  norm_forward(r, lw, BLOCK_NORM1, kept[X], kept[STATS1], kept[NORM1]);
+  kept[NORM1] = norm_forward(r, lw, BLOCK_NORM1, kept[X], &kept[STATS1], r->kept_as);
   kept[QKV] = column_forward(r, lw, BLOCK_QKV, c.qkv, kept[NORM1]);
   rotate(r, &c, kept[QKV], 1);
   kept[CONTEXT] = run_keep(r, (gsize)r->shape.tokens * c.q);

@@ -65,9 +65,7 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   void **kept = state->kept;
 
   kept[X] = x;
-  kept[STATS] = run_keep_wide(r, 2 * shape->rows);
-  kept[NORM] = run_keep(r, (gsize)shape->rows * shape->hidden);
-  norm_forward(r, w, HEAD_NORM, x, kept[STATS], kept[NORM]);
+  kept[NORM] = norm_forward(r, w, HEAD_NORM, x, &kept[STATS], r->kept_as);
   kept[LOGITS] = column_forward(r, w, HEAD_LOGITS, shape->vocab_rows, kept[NORM]);
   kept[SOFTMAX] = run_keep_wide(r, 3 * shape->tokens);
   ExecLoss loss = head_loss(r, state, kept[LOGITS], kept[SOFTMAX]);

@@ -11,12 +11,8 @@ static int table_slot(const LayerWeights *w)
 
 void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
 {
-  void *y = run_buffer(r, (gsize)r->shape.rows * r->shape.hidden);
-
   state->kept[X] = x;
-  state->kept[STATS] = run_keep_wide(r, 2 * r->shape.rows);
-  norm_forward(r, w, HEAD_NORM, x, state->kept[STATS], y);
-  return y;
+  return norm_forward(r, w, HEAD_NORM, x, &state->kept[STATS], PART_BUFFERS);
 }
 
 void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)

@@ -170,10 +170,14 @@ static ExecNormArgs norm_args(const LayerRun *r, const LayerWeights *w, int slot
   };
 }
 
-void norm_forward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, void *y)
+void *norm_forward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void **stats, MemoryPart part)
 {
-  ExecNormArgs a = norm_args(r, w, slot, x, stats);
+  void *y = memory_alloc(r->memory, r->s, part, (gsize)r->shape.rows * r->shape.hidden * r->bytes);
+
+  *stats = run_keep_wide(r, 2 * r->shape.rows);
+  ExecNormArgs a = norm_args(r, w, slot, x, *stats);
   r->b->norm_forward(r->b, r->s, &a, y);
+  return y;
 }
 
 void norm_backward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, const void *dy,
