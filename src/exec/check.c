@@ -133,8 +133,6 @@ static gboolean check_optimizer(const Optimizer *o, GError **error)
 {
   if (o->name != OPTIMIZER_ADAM && o->name != OPTIMIZER_ADAMW)
     return input_error(error, "plan: optimizer: %s: expected adam or adamw to execute", optimizer_names[o->name]);
-  if (o->remainders)
-    return input_error(error, "plan: store_param_remainders: true: expected false to execute");
   for (int i = 0; i < STATE_COUNT; i++)
     if (o->formats[i])
       return input_error(error, "plan: %s: %s: expected nothing to execute", optimizer_state_names[i],
@@ -151,8 +149,6 @@ static gboolean check_states(const StateLayout *s, const Schedule *schedule, GEr
     g_autofree char *offloaded = offload_label(&s->offload);
     return input_error(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
   }
-  if (s->stores_gradients)
-    return input_error(error, "plan: overlap.offload: true: expected false to execute");
   if (s->shards < s->replicas)
     return input_error(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",
                        s->shards, s->replicas);
@@ -161,13 +157,17 @@ static gboolean check_states(const StateLayout *s, const Schedule *schedule, GEr
 
 static gboolean check_plan(const Plan *plan, const Layout *l, GError **error)
 {
-  if (!check_passes(l, error) || !check_states(&l->states[0], l->pipeline.schedule, error))
+  const StateLayout *s = &l->states[0];
+  const Refused all[] = {
+    { s->optimizer.remainders, "store_param_remainders: true", "false to execute" },
+    { s->stores_gradients, "overlap.offload: true", "false to execute" },
+    { l->n_runs > 0, "layer_strategies", "none to execute: all layers run the plan's own strategy" },
+    { l->mesh.types[0] != NULL, "hetero_device_types", "none to execute: ranks are taken to be alike" },
+  };
+
+  if (!check_passes(l, error) || !check_states(s, l->pipeline.schedule, error) ||
+      !check_none("plan", all, G_N_ELEMENTS(all), error))
     return FALSE;
-  if (l->n_runs > 0)
-    return input_error(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own "
-                       "strategy");
-  if (l->mesh.types[0])
-    return input_error(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   for (int choice = CHOICE_NONE + 1; choice < CHOICE_COUNT; choice++)
     if (choice != CHOICE_BUCKET && choice != CHOICE_OFFLOAD_OPTIMIZER && plan_takes(plan, choice))
       return input_error(error, "plan: %s: expected nothing to execute", plan_choice_name(choice));
