@@ -30,9 +30,9 @@ void bench_run(Bench *bench, const MachinePoint *point);
 /* Times of its kind that a call holds: a message goes there and back. */
 int bench_parts(const MachinePoint *point);
 
-/* The product that tells the speed of the moment: of the next operands, or `again` of those of the last call, if no other
- * call was in between. Only the second is to be timed: on every occasion it finds its operands in the caches, whatever
- * ran before, and the clock where products have it. */
+/* The product that tells the speed of the moment: of the next operands, or `again` of those of the last call, if no
+ * other call was in between. Only the second is to be timed: on every occasion it finds its operands in the caches,
+ * whatever ran before, and the clock where products have it. */
 void bench_reference(Bench *bench, gboolean again);
 
 /* A point that communicates: of kind COLLECTIVE or BESIDE. */

@@ -55,12 +55,11 @@ ControlOptions control_options_default(const Launch *launch)
 
 void control_note(Control *c, const char *format, ...)
 {
+  G_GNUC_UNUSED g_autoptr(GMutexLocker) lock = g_mutex_locker_new(&c->lock);
   va_list args;
 
   va_start(args, format);
-  g_mutex_lock(&c->lock);
   g_vsnprintf(c->doing, sizeof c->doing, format, args);
-  g_mutex_unlock(&c->lock);
   va_end(args);
 }
 
@@ -184,10 +183,10 @@ static gboolean note_progress(Peer *peer, guint64 progress, guint64 waits, gint6
 
 static void hear_start(Control *c)
 {
-  g_mutex_lock(&c->lock);
+  G_GNUC_UNUSED g_autoptr(GMutexLocker) lock = g_mutex_locker_new(&c->lock);
+
   c->met = TRUE;
   g_cond_broadcast(&c->changed);
-  g_mutex_unlock(&c->lock);
 }
 
 static void hear_share(Control *c, Peer *peer, const Frame *f)
@@ -458,11 +457,10 @@ Control *control_open(const ControlOptions *options)
   if (c->size == 1)
     return c;
   meet_arrange(c);
-  g_mutex_lock(&c->lock);
+  G_GNUC_UNUSED g_autoptr(GMutexLocker) lock = g_mutex_locker_new(&c->lock);
   c->arranged = TRUE;
   while (!c->met)
     g_cond_wait(&c->changed, &c->lock);
-  g_mutex_unlock(&c->lock);
   return c;
 }
 
@@ -471,12 +469,11 @@ GBytes *control_share(Control *c, const void *data, gsize n)
   GBytes *bytes = is_root(c) ? g_bytes_new(data, n) : NULL;
 
   g_assert(n <= CONTROL_SHARE_MAX && (n > 0) == is_root(c));
-  g_mutex_lock(&c->lock);
+  G_GNUC_UNUSED g_autoptr(GMutexLocker) lock = g_mutex_locker_new(&c->lock);
   if (is_root(c))
     g_queue_push_tail(&c->shared, g_bytes_ref(bytes));
   while (!bytes && !(bytes = g_queue_pop_head(&c->shared)))
     g_cond_wait(&c->changed, &c->lock);
-  g_mutex_unlock(&c->lock);
   return bytes;
 }
 
@@ -492,9 +489,9 @@ void control_share_in_place(void *control, void *bytes, gsize n)
 
 void control_watch_stall(Control *c, double stall_s)
 {
-  g_mutex_lock(&c->lock);
+  G_GNUC_UNUSED g_autoptr(GMutexLocker) lock = g_mutex_locker_new(&c->lock);
+
   c->stall_s = stall_s;
-  g_mutex_unlock(&c->lock);
 }
 
 void control_fail(Control *c, int code, const char *message)

@@ -12,6 +12,8 @@
 
 enum { OUT_MAX = 1 << 20 };
 
+static const int on = 1;
+
 void line_open(Line *line, int fd)
 {
   *line = (Line) { .fd = fd, .out = g_byte_array_new() };
@@ -146,21 +148,14 @@ static int closed(int fd)
 
 int net_listen(struct sockaddr_in *address)
 {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   socklen_t size = sizeof *address;
 
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(fd, (const struct sockaddr *)address, size) < 0 || listen(fd, SOMAXCONN) < 0 ||
       getsockname(fd, (struct sockaddr *)address, &size) < 0)
     return closed(fd);
   return fd;
-}
-
-static void without_delay(int fd)
-{
-  int one = 1;
-
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
 int net_accept(int listener, struct sockaddr_in *from)
@@ -168,7 +163,7 @@ int net_accept(int listener, struct sockaddr_in *from)
   socklen_t size = sizeof *from;
   int fd = accept4(listener, (struct sockaddr *)from, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-  without_delay(fd);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return fd;
 }
 
@@ -179,7 +174,7 @@ int net_connect(const struct sockaddr_in *address)
 
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  without_delay(fd);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 ? fd : closed(fd);
 }
 

@@ -248,8 +248,8 @@ typedef void (*WeightGradient)(const LayerRun *r, const LayerWeights *lw, LayerS
 void *rows_sum_beside(const LayerRun *r, void *partial, WeightGradient weight, const LayerWeights *lw,
                       LayerState *state);
 
-/* A norm of this rank's rows with the model's kind; its weight is in the slot, its bias in the next. The result is new, of
- * `part`; so are the statistics, which are kept: wide, 2 rows elements. */
+/* A norm of this rank's rows with the model's kind; its weight is in the slot, its bias in the next. The result is new,
+ * of `part`; so are the statistics, which are kept: wide, 2 rows elements. */
 void *norm_forward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void **stats, MemoryPart part);
 void norm_backward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, const void *dy,
                    void *dx, gboolean add); /* dx += if add */

@@ -231,15 +231,9 @@ static void copy_rows(Backend *b, BackendStream *s, ExecRows to, ExecRows from, 
   cpu_run(b, s, run_copy, &c, sizeof c);
 }
 
-static Copy one_row(void *to, const void *from, size_t bytes)
-{
-  return (Copy) { { to, 0 }, { (void *)from, 0 }, bytes, 1 };
-}
-
 static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
 {
-  Copy c = one_row(to, from, bytes);
-  cpu_run(b, s, run_copy, &c, sizeof c);
+  copy_rows(b, s, (ExecRows) { to, bytes }, (ExecRows) { (void *)from, bytes }, bytes, 1);
 }
 
 static void run_zero(void *args)
@@ -251,7 +245,7 @@ static void run_zero(void *args)
 
 static void zero(Backend *b, BackendStream *s, void *p, size_t bytes)
 {
-  Copy c = one_row(p, NULL, bytes);
+  Copy c = { .to.first = p, .bytes = bytes };
   cpu_run(b, s, run_zero, &c, sizeof c);
 }
 
@@ -280,7 +274,7 @@ static void run_upload(void *args)
 
 static void upload(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
 {
-  Copy c = one_row(to, s->computes ? from : g_memdup2(from, bytes), bytes);
+  Copy c = { { to, bytes }, { s->computes ? (void *)from : g_memdup2(from, bytes), bytes }, bytes, 1 };
   cpu_run(b, s, s->computes ? run_copy : run_upload, &c, sizeof c);
 }
 
