@@ -246,8 +246,7 @@ static void run_loss(Bench *h, const MachinePoint *p)
 {
   ExecLoss l = loss_args(h, p);
 
-  h->b->loss_rows(h->b, h->s, &l, EXEC_LOSS_MAX);
-  h->b->loss_rows(h->b, h->s, &l, EXEC_LOSS_SUM);
+  h->b->loss_rows(h->b, h->s, &l, EXEC_LOSS_BOTH);
   h->b->loss_value(h->b, h->s, &l, 1e-6, bench_take(h, 4, sizeof(double)));
 }
 
