@@ -227,7 +227,7 @@ int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk
 int alone_segment(ProgramBuild *b, int beside, const Chunk *chunk, int piece, Pass pass, gboolean releases);
 
 /* Tasks of one rank from its slots (tasks.c). */
-void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);
+void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, const guint8 *alone, int rank);
 
 /* Exchanges around the passes of a spread vocabulary (vocabulary.c): arrays and
  * segments; what comes before a rank's slots, and what a slot's last task brings;

@@ -204,12 +204,13 @@ Program *program_new(const Model *model, const Layout *layout, const Cluster *cl
   p->fragmentation = layout->passes.framework->fragmentation;
   p->step_s = layout->passes.framework->step_s;
   g_autoptr(ScheduleOrder) order = schedule_order_new(pipeline->schedule, &b.shape);
+  g_autofree guint8 *alone = layout->passes.overlap_exchange ? schedule_order_alone(order) : NULL;
   build_init(&b, p);
   p->remakes = has_pass(order, PASS_RECOMPUTE);
   prices_init(&b);
   for (int rank = 0; rank < p->n_rows; rank++) {
     row_memory(&b, rank, &p->rows[rank]);
-    rank_tasks(&b, order, rank);
+    rank_tasks(&b, order, alone, rank);
   }
   connect_stages(&b);
   vocabulary_connect(&b);

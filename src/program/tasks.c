@@ -5,7 +5,7 @@
 typedef struct {
   Slot slot;
   const Slot *other; /* that it overlaps, NULL = none */
-  gboolean alone;    /* of those whose exchanges may run beside another's pass, one that has none */
+  gboolean alone;    /* RankBuild's */
   int piece; /* -1 = the whole chunk */
   gboolean gather, reduce, across; /* parameters before it, gradients after it, and over copies of a part */
   gboolean releases;       /* gives its weights back */
@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
   ProgramBuild *b;
   int rank;
+  const guint8 *alone; /* by slot: no other pass is beside it, as it may be for its exchanges; NULL = of none */
   Chunk *chunks;
   int n_chunks;    /* the share of a spread vocabulary included */
   Use *uses;
@@ -127,7 +128,7 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
   }
   for (int i = 0; i < n; i++) {
     Use use = { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1, .releases = releases,
-                .first = i == 0, .last = i == n - 1 };
+                .alone = r->alone && r->alone[index], .first = i == 0, .last = i == n - 1 };
     if (chunk->mixed)
       m = moves_of(r, slot, index, g_array_index(chunk->pieces, Piece, use.piece).strategy, kept);
     use.gather = m.gather;
@@ -533,33 +534,7 @@ static void reduce_at_end(RankBuild *r)
   }
 }
 
-/* Forwards that run before a backward has begun, but for the one beside the first, and as many backwards at the end
- * have no other pass beside them; without a pipeline the first forward and the last backward (Megatron Core,
- * combined_1f1b_schedule_for_no_pipelining()). */
-static void mark_alone(RankBuild *r)
-{
-  int ahead = 0, begun = 0, n = 0;
-
-  if (!r->b->layout->passes.overlap_exchange)
-    return;
-  for (guint i = 0; i < r->n_uses; i++) {
-    const Use *use = &r->uses[i];
-    begun += use->first && pass_is_backward(use->slot.pass);
-    ahead += use->first && use->slot.pass == PASS_FORWARD && begun == 0;
-  }
-  ahead = MAX(1, ahead - 1);
-  for (guint i = 0; i < r->n_uses; i++) {
-    Use *use = &r->uses[i];
-    gboolean forward = use->slot.pass == PASS_FORWARD;
-    if (!forward && !pass_is_backward(use->slot.pass))
-      continue;
-    n += use->first && forward;
-    begun -= use->first && !forward;
-    use->alone = !use->other && (forward ? n <= ahead : begun < ahead);
-  }
-}
-
-void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
+void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, const guint8 *alone, int rank)
 {
   int n_slots = order->first[rank + 1] - order->first[rank];
   g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int));
@@ -570,7 +545,8 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   int n_chunks = b->shape.chunks + (b->shares != NULL);
   g_autofree Chunk *chunks = g_new(Chunk, n_chunks);
   const Slot *slots = order->slots + order->first[rank];
-  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks,
+  RankBuild r = { .b = b, .rank = rank, .alone = alone ? alone + order->first[rank] : NULL, .chunks = chunks,
+                  .n_chunks = n_chunks,
                   .uses = g_new(Use, MAX(n_slots, 1)), .uses_room = n_slots,
                   .gathers = gathers, .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores,
                   .leaving = leaving, .before = -1, .sends = { -1, -1 }, .blocking = { -1, -1 } };
@@ -583,7 +559,6 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
     const Slot *other = slots[i].paired ? &slots[i + 1] : i > 0 && slots[i - 1].paired ? &slots[i - 1] : NULL;
     add_uses(&r, &slots[i], other, i);
   }
-  mark_alone(&r);
   measure_gathers(&r);
   for (guint i = 0; i < r.n_uses; i++)
     add_use(&r, i);

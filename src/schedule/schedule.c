@@ -132,6 +132,34 @@ void schedule_order_free(ScheduleOrder *order)
   g_free(order);
 }
 
+static void mark_alone(const Slot *slots, int n, guint8 *alone)
+{
+  int ahead = 0, left = 0, forwards = 0;
+
+  for (int i = 0; i < n; i++) {
+    left += pass_is_backward(slots[i].pass);
+    ahead += slots[i].pass == PASS_FORWARD && left == 0;
+  }
+  ahead = MAX(1, ahead - 1);
+  for (int i = 0; i < n; i++) {
+    gboolean pair = slots[i].paired || (i > 0 && slots[i - 1].paired);
+    forwards += slots[i].pass == PASS_FORWARD;
+    left -= pass_is_backward(slots[i].pass);
+    if (slots[i].pass == PASS_FORWARD || pass_is_backward(slots[i].pass))
+      alone[i] = !pair && (slots[i].pass == PASS_FORWARD ? forwards <= ahead : left < ahead);
+  }
+}
+
+guint8 *schedule_order_alone(const ScheduleOrder *order)
+{
+  guint8 *alone = g_new0(guint8, MAX(order->first[order->ranks], 1));
+
+  for (int rank = 0; rank < order->ranks; rank++)
+    mark_alone(order->slots + order->first[rank], order->first[rank + 1] - order->first[rank],
+               alone + order->first[rank]);
+  return alone;
+}
+
 int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank)
 {
   return schedule->peak ? schedule->peak(shape, rank) : 1;

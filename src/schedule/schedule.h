@@ -232,6 +232,13 @@ ScheduleOrder *schedule_order_new(const Schedule *schedule, const ScheduleShape 
 void schedule_order_free(ScheduleOrder *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ScheduleOrder, schedule_order_free)
 
+/* By slot, ranks one after another: whether a forward, backward or input gradient has no pass of another
+ * micro-batch beside it where exchanges of tokens may travel beside others (Overlap.exchange). Such are a rank's
+ * forwards before its first backward, but for the one beside that, and as many backwards at the end; without a
+ * pipeline the first forward and the last backward (Megatron Core, combined_1f1b_schedule_for_no_pipelining()). A
+ * pair's slots never are. The caller frees it. */
+guint8 *schedule_order_alone(const ScheduleOrder *order);
+
 /* Whether an order runs every pass that it must exactly once, each behind what
  * it needs on its rank, pairs a forward with a backward that can run beside it,
  * and does not deadlock. The error names rank, slot, stage and micro-batch. Our

@@ -101,6 +101,9 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
  * there, and where frameworks bound what is gathered ahead by its size (whose gathers are left out), nothing is slowed.
  * A pass that makes gradients of each micro-batch waits until the framework's queue of sums is as short as it has it.
  * Copies to the host and back are left out.
+ *
+ * Passes that no other runs beside wait for their exchanges of tokens (schedule_order_alone, PassPrice.alone_s); bounds
+ * from prices alone leave that out.
  */
 double bound_time_by_order(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 

@@ -2,6 +2,7 @@
 #include "search/bound_parts.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Passes that an order may hold: forwards, backwards, and their halves. */
 #define ORDER_PASSES (PASS_WEIGHT + 1)
@@ -9,6 +10,7 @@
 /* Layers whose weights are gathered, or gradients summed, as one. */
 typedef struct {
   double pass_s[ORDER_PASSES];
+  double alone_s[ORDER_PASSES]; /* more, where no other pass is beside it */
   double sum_s, across_s, gather_s;
   double ready_s;   /* when its weights are there for the first forward */
   double params;
@@ -25,7 +27,8 @@ typedef struct {
   PieceTimes *pieces; /* in model order */
   int n_pieces;
   double sum_s, across_s; /* of gradients in one call */
-  double pass_s[ORDER_PASSES], send_s[ORDER_PASSES]; /* of what it passes on: 0 = nothing */
+  double pass_s[ORDER_PASSES], alone_s[ORDER_PASSES];
+  double send_s[ORDER_PASSES]; /* of what it passes on: 0 = nothing */
 } ChunkTimes;
 
 typedef struct {
@@ -47,6 +50,7 @@ typedef struct {
   OrderSweep sweep;
   Bound *bound;
   RankTimes *ranks;
+  const guint8 *alone;     /* by slot: that it has no other pass beside it; NULL = that costs nothing */
   gboolean sums_each;      /* micro-batch's gradients */
   gboolean late_sums;      /* behind all passes */
   gboolean waits_for_sums; /* behind each pass that makes gradients */
@@ -126,6 +130,16 @@ static double gather_s(const Bound *b, double params, double narrow, double froz
   return comes ? bound_gather_s(b, params, narrow, frozen, &b->data[kind], 0) : 0;
 }
 
+/* Of layers, what passes alone take longer. */
+static void find_alone(const TimedOrder *s, int first, int end, int node_type, double alone_s[ORDER_PASSES])
+{
+  const Bound *b = s->bound;
+
+  for (int i = first; s->alone && i < end; i++)
+    for (int pass = 0; pass < ORDER_PASSES; pass++)
+      alone_s[pass] += price_of_layer(b->sums->prices, b->model, node_type, i)->pass[pass].alone_s;
+}
+
 static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_type)
 {
   const Bound *b = s->bound;
@@ -135,6 +149,7 @@ static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_
 
   for (int pass = 0; pass < ORDER_PASSES; pass++)
     t.pass_s[pass] = of_layers(sum_of_pass(sums, pass) + base, first, end);
+  find_alone(s, first, end, node_type, t.alone_s);
   for (int kind = 0; kind < b->kinds; kind++) {
     double params = of_layers(kind ? sums->expert_params : sums->params, first, end);
     double narrow = of_layers(kind ? sums->expert_narrow : sums->narrow, first, end);
@@ -165,6 +180,7 @@ static ChunkTimes chunk_times(const TimedOrder *s, int rank, int chunk, PieceTim
     next = piece_end(s, first, end);
     pieces[c.n_pieces++] = next - first == end - begin ? whole : piece_times(s, first, next, type);
   }
+  memcpy(c.alone_s, whole.alone_s, sizeof c.alone_s);
   c.sum_s = whole.sum_s;
   c.across_s = whole.across_s;
   for (int pass = 0; pass < ORDER_PASSES; pass++)
@@ -317,6 +333,7 @@ static void run_pieces(TimedOrder *s, int rank, int slot, gboolean sums, double 
   Pass pass = s->sweep.order->slots[slot].pass;
   ChunkTimes *c = &r->chunks[s->sweep.order->slots[slot].chunk];
   gboolean gathers = s->gathers_by_use && pass != PASS_WEIGHT, queues = sums && s->sums_each;
+  gboolean alone = s->alone && s->alone[slot];
 
   for (int i = 0; i < c->n_pieces; i++) {
     const PieceTimes *piece = piece_of(c, pass, i);
@@ -324,7 +341,7 @@ static void run_pieces(TimedOrder *s, int rank, int slot, gboolean sums, double 
     double start = MAX(MAX(r->clock, i == 0 ? input : 0), MAX(ready, queued));
     if (!c->begun)
       start = MAX(start, piece->ready_s);
-    r->clock = r->ended = work_end(r, start, piece->pass_s[pass]);
+    r->clock = r->ended = work_end(r, start, piece->pass_s[pass] + (alone ? piece->alone_s[pass] : 0));
     r->used = pass != PASS_WEIGHT ? r->ended : r->used;
     if (sums)
       sum_piece(s, r, piece->sum_s + (c->left == 0 ? piece->across_s : 0));
@@ -350,7 +367,8 @@ static double run_slot(gpointer data, int rank, int i, double input)
   if ((sums && !whole) || s->gathers_by_use || (s->gathers_early && !c->begun)) {
     run_pieces(s, rank, i, sums, input);
   } else {
-    r->clock = r->ended = work_end(r, MAX(r->clock, input), c->pass_s[slot->pass]);
+    double pass_s = c->pass_s[slot->pass] + (s->alone && s->alone[i] ? c->alone_s[slot->pass] : 0);
+    r->clock = r->ended = work_end(r, MAX(r->clock, input), pass_s);
     if (sums)
       sum_piece(s, r, c->sum_s + (c->left == 0 ? c->across_s : 0));
   }
@@ -412,11 +430,12 @@ double bound_time_by_order(const Model *model, const Layout *l, const Cluster *c
   const StateLayout *p = &l->states[0];
   gboolean each = p->sums_each, kept = p->sharding.persistence > 0;
   g_autoptr(ScheduleOrder) order = schedule_order_new(l->pipeline.schedule, &b.shape);
+  g_autofree guint8 *alone = l->passes.overlap_exchange ? schedule_order_alone(order) : NULL;
   g_autofree RankTimes *ranks = g_new0(RankTimes, b.shape.ranks);
   g_autofree ChunkTimes *chunks = g_new0(ChunkTimes, b.stages);
   g_autofree PieceTimes *pieces = g_new(PieceTimes, model->n_layers);
-  TimedOrder s = { .bound = &b, .ranks = ranks, .sums_each = each, .late_sums = !each && !p->overlap_gradients,
-                   .waits_for_sums = each && !p->overlap_gradients,
+  TimedOrder s = { .bound = &b, .ranks = ranks, .alone = alone, .sums_each = each,
+                   .late_sums = !each && !p->overlap_gradients, .waits_for_sums = each && !p->overlap_gradients,
                    .gathers_early = p->gathers_ahead && p->zero < 3 && !kept,
                    .gathers_by_use = gathers_by_use(p), .one_ahead = p->overlap_parameters, .fetches = p->zero == 3 };
 

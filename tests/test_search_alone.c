@@ -1,0 +1,82 @@
+/* Passes that no other runs beside, whose exchanges of tokens are waited for: in bounds, and where one dispatcher
+ * stands for another. */
+#include "main.h"
+#include "planned.h"
+#include "schedule/schedule.h"
+#include "search/bound.h"
+#include "search/price_cache.h"
+#include "sim/simulate.h"
+
+static const char *const names[] = { "1f1b", "interleaved" };
+
+static void setup(Planned *f, int layers)
+{
+  planned_init(f, fixture_experts(layers, 1024, 8, 16, 1024, 1000), fixture_cluster("dgx", 16), "nemo-2026-04");
+  f->framework->operation_s = f->framework->issue_s = f->framework->step_s = 0;
+  f->plan.ep = 4;
+  f->plan.overlap.exchange = TRUE;
+}
+
+static double step_of(Planned *f)
+{
+  Metrics m;
+
+  planned_build(f);
+  g_autoptr(Trace) trace = simulate(f->program);
+  trace_metrics(trace, &m);
+  return m.iteration_s;
+}
+
+static void draw_plan(Planned *f, GRand *rand)
+{
+  int pp = 1 << g_rand_int_range(rand, 0, 3), chunks = pp > 1 ? 1 << g_rand_int_range(rand, 0, 3) : 1;
+
+  setup(f, 8);
+  f->cluster->tiers[0].link.compute_slowdown = g_rand_boolean(rand) ? 1 : 1.3;
+  for (int t = 0; t < f->cluster->n_tiers; t++)
+    f->cluster->tiers[t].bytes_per_s *= g_rand_double_range(rand, 0.05, 1);
+  planned_divide(f, 1, pp, 16 / pp);
+  plan_set_schedule(&f->plan, schedule_find(names[chunks > 1]), chunks);
+  f->plan.zero = g_rand_int_range(rand, 0, 4);
+  f->plan.overlap.gradients = g_rand_boolean(rand);
+  f->plan.overlap.parameters = g_rand_boolean(rand);
+  f->plan.overlap.pipeline = chunks > 1 || g_rand_boolean(rand);
+  f->plan.micro_batch = 1 + g_rand_boolean(rand);
+  f->plan.global_batch = 16 / pp * f->plan.micro_batch * pp * g_rand_int_range(rand, 1, 5);
+  if (pp == 4 && chunks == 1 && g_rand_boolean(rand))
+    f->plan.split = (LayerSplit) { .stages = 4, .layers = { 1, 3, 3, 1 } };
+}
+
+/* No bound exceeds the simulation; by order little is left out, and without the ramps' exchanges much more. */
+START_TEST(ramps_are_bounded)
+{
+  GRand *rand = g_rand_new_with_seed(7100 + _i);
+  int seen = 0, close = 0, ramps = 0;
+
+  for (int n = 0; n < 800 && seen < 40; n++) {
+    Planned f;
+    draw_plan(&f, rand);
+    if (plan_check(&f.plan, f.model, f.cluster, NULL) == RULE_NONE) {
+      const Layout layout = layout_of(&f.plan);
+      g_autoptr(PriceSums) sums = price_sums_new(f.model, &layout, f.cluster);
+      double step_s = step_of(&f), order_s = bound_time_by_order(f.model, &layout, f.cluster, sums);
+      double bound_s = bound_time(f.model, &layout, f.cluster, sums, NULL);
+      ck_assert_double_le(order_s, step_s);
+      ck_assert_double_le(bound_s, order_s);
+      close += order_s > 0.99 * step_s;
+      for (int i = 0; i < sums->prices->n; i++)
+        for (int pass = 0; pass < PASS_COUNT; pass++)
+          sums->prices->layers[i].pass[pass].alone_s = 0;
+      ramps += bound_time_by_order(f.model, &layout, f.cluster, sums) < 0.95 * order_s;
+      seen++;
+    }
+    planned_clear(&f);
+  }
+  ck_assert_int_eq(seen, 40);
+  ck_assert_int_ge(close, 32);
+  ck_assert_int_ge(ramps, 10);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("search alone", { ramps_are_bounded, 4 })
