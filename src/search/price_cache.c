@@ -515,10 +515,16 @@ static gboolean all_layers(PriceCache *cache, const PassLayout *passes, const Pa
   return all_in_format(cache, &wide, &theirs, no_better);
 }
 
+/* Beside another pass or alone. */
+static gboolean takes_less(const PassPrice *a, const PassPrice *b)
+{
+  return a->seconds < b->seconds || a->seconds + a->alone_s < b->seconds + b->alone_s || a->compute_s < b->compute_s;
+}
+
 static gboolean is_no_less(const LayerPrice *a, const LayerPrice *b)
 {
   for (int pass = 0; pass < PASS_COUNT; pass++)
-    if (a->pass[pass].seconds < b->pass[pass].seconds || a->pass[pass].compute_s < b->pass[pass].compute_s)
+    if (takes_less(&a->pass[pass], &b->pass[pass]))
       return FALSE;
   return TRUE;
 }
@@ -527,8 +533,7 @@ static gboolean is_faster(const LayerPrice *a, const LayerPrice *b)
 {
   for (int pass = 0; pass < PASS_COUNT; pass++) {
     const PassPrice *x = &a->pass[pass], *y = &b->pass[pass];
-    if (x->seconds < y->seconds || x->compute_s < y->compute_s || x->tensor_s < y->tensor_s ||
-        x->crowded_s < y->crowded_s)
+    if (takes_less(x, y) || x->tensor_s < y->tensor_s || x->crowded_s < y->crowded_s)
       return TRUE;
   }
   return FALSE;
