@@ -111,9 +111,12 @@ double bound_time_by_order(const Model *model, const Layout *layout, const Clust
 typedef struct {
   BoundWeights weights;
   double dynamic;
-  double beside;      /* the same, without what is lost to fragments, where the last block's backward runs, beside its
-                         weights and gradients; 0 elsewhere */
-  BoundWeights block; /* of that block */
+  double beside;      /* the same, without what is lost to fragments, where a layer's backward runs, beside its weights
+                         and gradients; 0 = not known */
+  BoundWeights layer; /* of that layer */
+  double behind;      /* the same where the backward of the layer before it runs, while the gradients of both may be
+                         there; 0 = not known */
+  BoundWeights both;  /* of both layers */
   double placeholder_bytes; /* PriceSums', of a rank with a block; else 0 */
   double room;        /* of `dynamic`, what memory_in_room adds */
   const Device *device; /* where they are */

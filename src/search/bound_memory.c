@@ -30,7 +30,8 @@ static gboolean as_much(const RankBytes *a, const RankBytes *b)
 {
   return a->device == b->device && a->dynamic >= b->dynamic && a->beside >= b->beside &&
          a->placeholder_bytes >= b->placeholder_bytes &&
-         weighs_as_much(&a->weights, &b->weights) && weighs_as_much(&a->block, &b->block);
+         a->behind >= b->behind && weighs_as_much(&a->weights, &b->weights) && weighs_as_much(&a->layer, &b->layer) &&
+         weighs_as_much(&a->both, &b->both);
 }
 
 /* Keeps a rank unless another holds as much of both; of too many, any may go. */
@@ -59,6 +60,55 @@ static double staying_bytes(const Bound *b, double activations)
   return o->activations ? 0 : activations;
 }
 
+/* The last layers of a rank's chunks, whose backwards come first: of all chunks the least. */
+typedef struct {
+  int chunks;
+  BoundWeights last, both; /* of the last one, and with the one before */
+  double saved_bytes;      /* of the last one, at most */
+} ChunkEnds;
+
+static BoundWeights least_weights(const BoundWeights *a, const BoundWeights *b)
+{
+  BoundWeights least = { 0 };
+
+  for (int kind = 0; kind < 2; kind++) {
+    least.narrow[kind] = MIN(a->narrow[kind], b->narrow[kind]);
+    least.params[kind] = MIN(a->params[kind] - a->narrow[kind], b->params[kind] - b->narrow[kind]) + least.narrow[kind];
+    least.frozen[kind] = MIN(a->frozen[kind], b->frozen[kind]);
+  }
+  return least;
+}
+
+static BoundWeights weights_and(const BoundWeights *a, const BoundWeights *b)
+{
+  BoundWeights both = { 0 };
+
+  for (int kind = 0; kind < 2; kind++) {
+    both.params[kind] = a->params[kind] + b->params[kind];
+    both.narrow[kind] = a->narrow[kind] + b->narrow[kind];
+    both.frozen[kind] = a->frozen[kind] + b->frozen[kind];
+  }
+  return both;
+}
+
+static void add_chunk_end(const Bound *b, ChunkEnds *ends, int stage)
+{
+  const double *saved = b->sums->saved;
+  int first = bound_first_layer(b, stage), n = bound_first_layer(b, stage + 1);
+  BoundWeights last = { 0 }, both = { 0 };
+
+  if (n > first)
+    last = bound_weights_of(b, n - 1);
+  if (n > first + 1) {
+    BoundWeights before = bound_weights_of(b, n - 2);
+    both = weights_and(&last, &before);
+  }
+  ends->last = ends->chunks ? least_weights(&ends->last, &last) : last;
+  ends->both = ends->chunks ? least_weights(&ends->both, &both) : both;
+  ends->saved_bytes = MAX(ends->saved_bytes, saved[n] - saved[MAX(n - 1, 0)]);
+  ends->chunks++;
+}
+
 /* While the backward of the last stage comes by its last layer, and by the block before, beside what is left of one
  * forward there. */
 static void add_ending(const Bound *b, RankBytes *r)
@@ -71,7 +121,7 @@ static void add_ending(const Bound *b, RankBytes *r)
   if (bound_first_layer(b, last) == n - 1)
     return;
   r->beside = staying_bytes(b, held - (saved[n] - saved[n - 1])) + b->sums->scratch[0];
-  r->block = bound_weights_of(b, n - 2);
+  r->layer = bound_weights_of(b, n - 2);
 }
 
 static gboolean has_block(const Bound *b, int rank)
@@ -85,21 +135,32 @@ static gboolean has_block(const Bound *b, int rank)
   return has;
 }
 
-/* Of a rank that has the last stage or not. */
-static RankBytes rank_bytes(const Bound *b, int rank, gboolean last, double activations)
+/* Adds a rank that has the last stage or not, of whose activations most are there when a backward begins. */
+static void add_rank_bytes(const Bound *b, BoundRanks *all, int rank, gboolean last, double activations,
+                           const ChunkEnds *ends)
 {
   const Schedule *schedule = b->layout->pipeline.schedule;
   const Cluster *cluster = b->sums->cluster, *site = b->mixed ? mesh_site(&b->layout->mesh, cluster, rank) : cluster;
-  RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + scratch(b, last),
+  double least = scratch(b, last), lost = 1 + b->layout->passes.framework->fragmentation;
+  RankBytes r = { bound_weights(b, rank), .dynamic = staying_bytes(b, activations) + least,
                   .placeholder_bytes = has_block(b, rank) ? b->sums->placeholder_bytes : 0, .device = &site->device };
+  RankBytes ending = r;
 
-  if (last && !b->mixed && !schedule->vocabulary && !schedule->recompute)
-    add_ending(b, &r);
-  r.dynamic *= 1 + b->layout->passes.framework->fragmentation;
+  if (!b->mixed && bound_keeps_order(b->layout)) {
+    r.beside = r.dynamic;
+    r.layer = ends->last;
+    r.behind = MAX(0, staying_bytes(b, activations) - ends->saved_bytes) + least;
+    r.both = ends->both;
+  }
   if (b->mixed)
     r.room = memory_in_room(cluster, 0, site->device.memory_bytes);
-  r.dynamic += r.room;
-  return r;
+  r.dynamic = r.dynamic * lost + r.room;
+  add_rank(all, r);
+  if (!last || b->mixed || schedule->vocabulary || schedule->recompute)
+    return;
+  add_ending(b, &ending);
+  ending.dynamic *= lost;
+  add_rank(all, ending);
 }
 
 double memory_in_room(const Cluster *cluster, double bytes, double capacity_bytes)
@@ -118,12 +179,14 @@ BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sum
   for (int rank = 0; rank < ranks; rank = bound_next_rank(&b, rank)) {
     double saved = INFINITY;
     gboolean last = FALSE;
+    ChunkEnds ends = { 0 };
     for (int chunk = 0; chunk < chunks; chunk = chunk == 1 && bound_alike(&b) ? MAX(2, chunks - 1) : chunk + 1) {
       int stage = bound_stage(&b, rank, chunk);
       saved = fmin(saved, sum_of_stage(&b, held, stage));
       last |= stage == b.stages - 1;
+      add_chunk_end(&b, &ends, stage);
     }
-    add_rank(&all, rank_bytes(&b, rank, last, saved * schedule_peak(schedule, &b.shape, rank)));
+    add_rank_bytes(&b, &all, rank, last, saved * schedule_peak(schedule, &b.shape, rank), &ends);
   }
   return all;
 }
@@ -149,6 +212,20 @@ static double shared_bytes(const Layout *l, const BoundWeights *w, gboolean expe
   return bytes / own->sharding.tiling;
 }
 
+/* Of a layer and the one before, the gradients while the latter's backward runs: those of the former are on their way,
+ * or made by the same pass, where none waits for weights or for what comes from the host. One sum at least may be on its
+ * way (Framework.reduce_queue). */
+static double both_gradients(const Layout *l, const BoundWeights *w)
+{
+  const StateLayout *own = &l->states[0];
+  gboolean waits = offload_any(&own->offload) || own->fetches_weights || l->states[1].fetches_weights;
+  double bytes = 0;
+
+  for (int kind = 0; kind < (l->passes.experts_apart ? 2 : 1) && !waits && !l->pipeline.schedule->split; kind++)
+    bytes += l->states[kind].drops_gradients ? w->params[kind] * own->gradient_bytes : 0;
+  return bytes / own->sharding.tiling;
+}
+
 double bound_memory(const Layout *l, const BoundRanks *all)
 {
   gboolean apart = l->passes.experts_apart;
@@ -157,10 +234,12 @@ double bound_memory(const Layout *l, const BoundRanks *all)
   for (int i = 0; i < all->n; i++) {
     const RankBytes *r = &all->ranks[i];
     double held = held_bytes(l, r, FALSE) + (apart ? held_bytes(l, r, TRUE) : 0);
-    double shared = shared_bytes(l, &r->block, FALSE) + (apart ? shared_bytes(l, &r->block, TRUE) : 0);
+    double shared = shared_bytes(l, &r->layer, FALSE) + (apart ? shared_bytes(l, &r->layer, TRUE) : 0);
     double lost = 1 + l->passes.framework->fragmentation;
     double step = op_step_copies(l->states, r->weights.params) * lost + r->room;
+    double both = r->behind > 0 ? both_gradients(l, &r->both) : 0;
     double passes = r->beside > 0 ? MAX(r->dynamic, (r->beside + shared) * lost) : r->dynamic;
+    passes = both > 0 ? MAX(passes, (r->behind + both) * lost) : passes;
     most = MAX(most, held + r->placeholder_bytes + MAX(passes, step));
   }
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
@@ -212,14 +291,16 @@ double bound_memory_by_order(const Model *model, const Layout *l, const PriceSum
   g_autofree ChunkBytes *bytes = g_new(ChunkBytes, b.shape.chunks);
   for (int rank = 0; rank < b.shape.ranks; rank++) {
     gboolean last = FALSE;
+    ChunkEnds ends = { 0 };
     for (int chunk = 0; chunk < b.shape.chunks; chunk++) {
       int stage = bound_stage(&b, rank, chunk);
       bytes[chunk] = (ChunkBytes) { sum_of_stage(&b, sums->saved, stage), 0 };
       if (schedule->split)
         bytes[chunk].deferred = deferred_bytes(&b, stage);
       last |= stage == b.stages - 1;
+      add_chunk_end(&b, &ends, stage);
     }
-    add_rank(&all, rank_bytes(&b, rank, last, peak_by_order(order, rank, bytes)));
+    add_rank_bytes(&b, &all, rank, last, peak_by_order(order, rank, bytes), &ends);
   }
   return bound_memory(l, &all);
 }
