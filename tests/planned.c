@@ -148,18 +148,33 @@ LayerSums planned_layer(const Planned *p, int layer)
   return sums;
 }
 
-double planned_op_bytes(const Planned *p, int layer, const char *name, gboolean backward)
+/* Of a layer's ops of a name. */
+static double summed(const Planned *p, int layer, const char *name, gboolean backward, gboolean host)
 {
   LayerWork work;
-  double bytes = 0;
+  double sum = 0;
 
   layer_work_init(&work, p->model, model_layer(p->model, layer), PASSES(&p->plan), p->cluster);
   const GArray *ops = backward ? work.backward : work.forward;
   for (guint i = 0; i < ops->len; i++) {
     const Op *op = &g_array_index(ops, Op, i);
-    if (g_str_equal(op->name, name))
-      bytes += op->kind == OP_COLLECTIVE ? op->collective.bytes : op->memory.bytes;
+    if (!g_str_equal(op->name, name))
+      continue;
+    if (host)
+      sum += op_operations(op, p->framework);
+    else
+      sum += op->kind == OP_COLLECTIVE ? op->collective.bytes : op->memory.bytes;
   }
   layer_work_clear(&work);
-  return bytes;
+  return sum;
+}
+
+double planned_op_bytes(const Planned *p, int layer, const char *name, gboolean backward)
+{
+  return summed(p, layer, name, backward, FALSE);
+}
+
+double planned_op_operations(const Planned *p, int layer, const char *name, gboolean backward)
+{
+  return summed(p, layer, name, backward, TRUE);
 }

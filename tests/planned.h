@@ -64,4 +64,7 @@ LayerSums planned_layer(const Planned *p, int layer);
 /* Bytes of a layer's ops of a name, of its forward or its backward, all added up: that travel, or that a kernel moves. */
 double planned_op_bytes(const Planned *p, int layer, const char *name, gboolean backward);
 
+/* Operations of the host for them, likewise. */
+double planned_op_operations(const Planned *p, int layer, const char *name, gboolean backward);
+
 #endif

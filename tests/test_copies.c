@@ -37,6 +37,27 @@ START_TEST(transformer_engine_copies_views)
 }
 END_TEST
 
+/* Of 16 heads of 64 in 4 groups on 8 ranks: all 1,536 values are gathered, a copy joins them; of these a group is 384, its
+ * queries are 256 and the rank's own 128. The host does more than there are kernels. */
+START_TEST(ranks_take_their_heads)
+{
+  static const double full = 1024 + 2 * 256, group = 256 + 2 * 64;
+
+  for (int tp = 4; tp <= 8; tp *= 2) {
+    Planned p;
+    gboolean takes = tp > 4;
+    start(&p, fixture_llama(2, 1024, 16, 4, 1024, 1024), "megatron-core");
+    planned_divide(&p, tp, 1, 8 / tp);
+    ck_assert_double_eq_tol(moved(&p, "take heads", FALSE), takes ? 2 * full : 0, 1e-6);
+    ck_assert_double_eq_tol(moved(&p, "take heads", TRUE),
+                            takes ? 2 * full + (full + 2 * group) + (256 + 2 * 128) : 0, 1e-6);
+    ck_assert_double_eq(planned_op_operations(&p, 1, "take heads", FALSE), takes ? 3 : 0);
+    ck_assert_double_eq(planned_op_operations(&p, 1, "take heads", TRUE), takes ? 6 : 0);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
 /* Megatron's own modules: a bias, views into the core and gradients beside each other; the context is laid out anew
  * forward alone. Before FlashAttention all three are copied; behind it one sequence has both layouts. */
 START_TEST(megatron_joins_gradients)
@@ -204,7 +225,7 @@ START_TEST(internevo_norms_wide_copies)
 }
 END_TEST
 
-TEST_MAIN("copies", internevo_norms_wide_copies, transformer_engine_copies_views, megatron_joins_gradients,
-          cross_attention_splits_the_memory, torchtitan_repeats_keys, folded_rows_are_not_copied,
-          repeated_keys_travel,
+TEST_MAIN("copies", internevo_norms_wide_copies, transformer_engine_copies_views, ranks_take_their_heads,
+          megatron_joins_gradients, cross_attention_splits_the_memory, torchtitan_repeats_keys,
+          folded_rows_are_not_copied, repeated_keys_travel,
           causal_softmax_reads_a_triangle, tables_have_whole_gradients)

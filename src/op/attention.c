@@ -90,19 +90,18 @@ static double qkv_width(const Build *b)
 }
 
 /* Of more ranks than key-value heads each makes a part of a head's queries, keys and values; all gather all of them and
- * take the heads that they need (Megatron Core's "QKV activation sub-sharding"), with a copy each time. */
+ * take the heads that they need (Megatron Core's "QKV activation sub-sharding"). */
 static void gather_divided(Build *b)
 {
   const Attention *a = b->attention;
-  double width = b->tp * (query_width(b) + gate_width(b)) + attention_made_keys(a);
-  double bytes = b->bytes * b->tokens * width;
+  double queries = b->bytes * b->tokens * b->tp * (query_width(b) + gate_width(b));
+  double bytes = queries + b->bytes * b->tokens * attention_made_keys(a);
 
   if (a->kv_lora_rank || a->kv_heads >= b->tp)
     return;
   build_forward_collective(b, "gather qkv", COLLECTIVE_ALL_GATHER, bytes);
   build_backward_collective(b, "sum qkv gradient", COLLECTIVE_REDUCE_SCATTER, bytes, PASS_INPUT, FALSE);
-  build_stream(b, &(Stream) { .name = "copy qkv", .forward_bytes = 2 * bytes, .forward_kernels = 2,
-                              .backward_bytes = 2 * bytes, .backward_kernels = 2 });
+  build_take_heads(b, bytes, queries);
 }
 
 /* Of one layer Megatron Core's Muon takes queries, their gate, keys and values apart, unless a rank has a part of a

@@ -257,6 +257,10 @@ typedef struct {
   gboolean fused; /* the core is one kernel */
 } CoreRows;
 
+/* What ranks do about parts of heads that they have gathered, `bytes` of which `queries` are queries with their gate: each
+ * takes the heads that its core wants. */
+void build_take_heads(Build *b, double bytes, double queries);
+
 /* Copies before the core, and behind it. */
 void build_core_entry(Build *b, const CoreRows *r);
 
