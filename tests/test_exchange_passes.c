@@ -190,5 +190,32 @@ START_TEST(ramps_hide_nothing)
 }
 END_TEST
 
-TEST_MAIN("exchange_passes", exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
+/* Four nodes a layer each way, which a graph of parts leaves to the host; a graph of the whole step has recorded them. */
+START_TEST(nodes_take_the_host)
+{
+  static const struct { int graph; double forward, backward; } cases[] = {
+    { GRAPH_NONE, 6, 10 }, { GRAPH_PARTIAL, 6, 10 }, { GRAPH_FULL, 0, 0 } };
+  Planned f;
+
+  setup(&f);
+  f.framework->operation_s = 1;
+  f.cluster->device.host_slowdown = 2;
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    f.plan.graph = cases[i].graph;
+    f.plan.expert_capacity = cases[i].graph == GRAPH_FULL;
+    f.plan.expert_padded = cases[i].graph == GRAPH_FULL;
+    for (int back = 0; back < 2; back++) {
+      double host_s[2];
+      for (int beside = 0; beside < 2; beside++) {
+        f.plan.overlap.exchange = beside;
+        host_s[beside] = pass_of(&f, back ? PASS_BACKWARD : PASS_FORWARD).host_s;
+      }
+      ck_assert_double_eq_tol(host_s[1] - host_s[0], 2 * (back ? cases[i].backward : cases[i].forward), 1e-9);
+    }
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("exchange_passes", nodes_take_the_host, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
           a_pass_alone_waits_for_its_exchanges, ramps_hide_nothing)

@@ -63,7 +63,8 @@ static void copy_in(Build *b, const CoreRows *r)
 /* The gathered parts are joined by a copy; a key-value head with its queries, and of these the rank's own, are taken as
  * they lie. Backward both are copied into zeros, and what all ranks are to sum is parted by rank (Megatron Core 0.17,
  * attention.py and mappings.py; PyTorch 2.15: slice_backward). The host's operations are what this takes beyond as many
- * heads as ranks, in times of a torch.nn.Linear: 2.8 forward and 6.1 backward, the mean of four measurements without collectives. */
+ * heads as ranks, in times of a torch.nn.Linear: 2.8 forward and 6.1 backward, the mean of four measurements without
+ * collectives. */
 void build_take_heads(Build *b, double bytes, double queries)
 {
   int heads = b->attention->kv_heads;
