@@ -389,6 +389,36 @@ START_TEST(fp32_of_matrix_cores)
 }
 END_TEST
 
+/* Streaming kernels were measured on V100 and A100 with 40 GB (gpu-benches): scale and triad, GB/s. Parts that share their
+ * kernels' files keep the default, and what else these kernels take does not change. */
+START_TEST(memory_rates_as_measured)
+{
+  static const struct {
+    const char *gpu, *unmeasured;
+    double scale, triad;
+  } parts[] = {
+    { "v100-sxm2-16gb", "titan-rtx", 802, 814 },
+    { "v100-sxm2-32gb", "t4", 802, 814 },
+    { "a100-sxm4-40gb", "a100-sxm4-80gb", 1381, 1360 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
+    Device measured, other;
+    ck_assert(device_load(parts[i].gpu, &measured, NULL));
+    ck_assert(device_load(parts[i].unmeasured, &other, NULL));
+    const Kernels *kernels = &measured.kernels;
+    double rate = kernels->memory_fraction * measured.memory_bytes_per_s / 1e9;
+    ck_assert_double_eq_tol(rate, (parts[i].scale + parts[i].triad) / 2, 0.005 * rate);
+    ck_assert_double_gt(kernels->memory_fraction, other.kernels.memory_fraction + 0.02);
+    ck_assert_double_eq(kernels->memory_launch_s, other.kernels.memory_launch_s);
+    ck_assert_int_eq(kernels->n_memory_kernels, other.kernels.n_memory_kernels);
+    ck_assert_double_eq(kernels->matmul[DTYPE_FP16].efficiency, other.kernels.matmul[DTYPE_FP16].efficiency);
+    device_clear(&measured);
+    device_clear(&other);
+  }
+}
+END_TEST
+
 TEST_MAIN("hardware_files", every_file_loads, paths_are_relative_to_the_file, servers_are_clusters, suggestions_work,
           manual_puts_a_gpu_into_a_server, usual_servers, own_files_need_no_source, own_files_name_their_parts, libraries,
-          dies_of_a_package, fp32_of_matrix_cores)
+          dies_of_a_package, fp32_of_matrix_cores, memory_rates_as_measured)
