@@ -89,7 +89,8 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
  * What data-parallel collectives add. Those of the step's start run one after the other from time 0, and pieces of a
  * chunk's first forward wait for theirs. A piece's gradients are summed once its backward and the sums before it are
  * over; from the backward's end to the end of the sum the data lane is never idle. While it is busy passes are slowed
- * by no less than the least slowdown of its collectives. So whatever holds a pass up in the simulation, it can only
+ * by no less than the least slowdown of its gathers and sums; once it has sums over copies of a part that slow less, what
+ * comes behind these counts as not slowed. So whatever holds a pass up in the simulation, it can only
  * start later than in the sweep, be slowed for longer, and end later: all that the sweep does rises with what it is
  * given.
  *

@@ -44,6 +44,8 @@ typedef struct {
   double lane;     /* when the data lane has done what it has */
   double slow_end; /* until then passes are slowed */
   double slowdown; /* at least */
+  gboolean across_slows; /* sums over copies slow as much */
+  gboolean crossed;      /* some that do not are in the lane */
 } RankTimes;
 
 typedef struct {
@@ -207,17 +209,18 @@ static void gather_early(const TimedOrder *s, RankTimes *r, int rank)
   r->slow_end = r->lane;
 }
 
-static double least_slowdown(const Bound *b)
+/* Of what parts of weights and gradients travel in, or sums over copies of a part. */
+static double least_slowdown(const Bound *b, gboolean copies)
 {
   double least = INFINITY;
 
   for (int kind = 0; kind < b->kinds; kind++) {
-    const GroupShape *groups[] = { &b->data[kind], &b->summed[kind], &b->part_copies[kind] };
-    for (guint i = 0; i < G_N_ELEMENTS(groups); i++)
+    const GroupShape *groups[] = { copies ? &b->part_copies[kind] : &b->data[kind], &b->summed[kind] };
+    for (guint i = 0; i < (copies ? 1 : G_N_ELEMENTS(groups)); i++)
       if (groups[i]->size > 1)
         least = fmin(least, overlap_slowdown(b->site, groups[i]));
   }
-  return isinf(least) ? 1 : least;
+  return least;
 }
 
 static void rank_begin(TimedOrder *s, int rank, PieceTimes *pieces)
@@ -227,7 +230,9 @@ static void rank_begin(TimedOrder *s, int rank, PieceTimes *pieces)
 
   b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
   bound_rank_groups(b);
-  r->slowdown = least_slowdown(b);
+  double parts = least_slowdown(b, FALSE), copies = least_slowdown(b, TRUE);
+  r->slowdown = isinf(parts) ? fmax(1, isinf(copies) ? 1 : copies) : parts;
+  r->across_slows = copies >= r->slowdown;
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     r->chunks[chunk] = chunk_times(s, rank, chunk, pieces + bound_first_layer(b, bound_stage(b, rank, chunk)));
   gather_early(s, r, rank);
@@ -243,12 +248,13 @@ static double work_end(const RankTimes *r, double start, double work_s)
 }
 
 /* Gradients of a piece that are there at the last pass's end; behind that comes the next pass, or beside them. */
-static void sum_piece(const TimedOrder *s, RankTimes *r, double sum_s)
+static void sum_piece(const TimedOrder *s, RankTimes *r, double sum_s, double across_s)
 {
-  r->lane = MAX(r->lane, r->ended) + sum_s;
+  r->crossed |= across_s > 0 && !r->across_slows;
+  r->lane = MAX(r->lane, r->ended) + sum_s + across_s;
   if (s->waits_for_sums)
     r->clock = r->lane;
-  else if (s->slows)
+  else if (s->slows && !r->crossed)
     r->slow_end = MAX(r->slow_end, r->lane);
 }
 
@@ -308,7 +314,7 @@ static void gather(const TimedOrder *s, RankTimes *r, double gather_s)
   r->ready = 0;
   if (gather_s > 0)
     r->ready = r->lane = MAX(r->lane, r->used) + gather_s;
-  if (s->slows)
+  if (s->slows && !r->crossed)
     r->slow_end = MAX(r->slow_end, r->lane);
 }
 
@@ -344,7 +350,7 @@ static void run_pieces(TimedOrder *s, int rank, int slot, gboolean sums, double 
     r->clock = r->ended = work_end(r, start, piece->pass_s[pass] + (alone ? piece->alone_s[pass] : 0));
     r->used = pass != PASS_WEIGHT ? r->ended : r->used;
     if (sums)
-      sum_piece(s, r, piece->sum_s + (c->left == 0 ? piece->across_s : 0));
+      sum_piece(s, r, piece->sum_s, c->left == 0 ? piece->across_s : 0);
     if (queues)
       queue_gradients(r, piece);
   }
@@ -370,7 +376,7 @@ static double run_slot(gpointer data, int rank, int i, double input)
     double pass_s = c->pass_s[slot->pass] + (s->alone && s->alone[i] ? c->alone_s[slot->pass] : 0);
     r->clock = r->ended = work_end(r, MAX(r->clock, input), pass_s);
     if (sums)
-      sum_piece(s, r, c->sum_s + (c->left == 0 ? c->across_s : 0));
+      sum_piece(s, r, c->sum_s, c->left == 0 ? c->across_s : 0);
   }
   double arrival = r->ended + c->send_s[slot->pass];
   if (!s->bound->layout->pipeline.overlaps_sends)
