@@ -217,5 +217,37 @@ START_TEST(nodes_take_the_host)
 }
 END_TEST
 
-TEST_MAIN("exchange_passes", nodes_take_the_host, exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for,
+/* Rows that DeepEP brought are told apart by indexing where the framework has no kernel for it; the host waits for them
+ * in both passes, which then last as long as what it issues behind and the exchange before. */
+START_TEST(rows_received_are_indexed)
+{
+  Planned f;
+  double alone_s[2], waited_s[2], idle_s[2];
+
+  planned_init(&f, fixture_experts(1, 512, 8, 16, 1024, 1000), fixture_cluster("dgx-h100", 16), "nemo-2026-04");
+  planned_spread(&f, 1);
+  f.plan.ep = 16;
+  f.framework->issue_s = 0;
+  f.plan.dispatch = DISPATCH_FLEX;
+  for (int indexes = 0; indexes < 2; indexes++) {
+    f.framework->indexes_received = indexes;
+    f.framework->operation_s = 0;
+    ck_assert_double_eq(planned_op_operations(&f, 1, "index received rows", FALSE), indexes * 19);
+    ck_assert_double_eq(planned_op_operations(&f, 1, "index received rows", TRUE), indexes * 10);
+    alone_s[indexes] = pass_of(&f, PASS_BACKWARD).idle_s;
+    f.framework->operation_s = 1e-5;
+    idle_s[indexes] = pass_of(&f, PASS_FORWARD).seconds - pass_of(&f, PASS_FORWARD).host_s;
+    waited_s[indexes] = pass_of(&f, PASS_BACKWARD).seconds - pass_of(&f, PASS_BACKWARD).host_s;
+  }
+  ck_assert_double_eq(alone_s[0] + alone_s[1], 0);
+  ck_assert_double_gt(waited_s[1], waited_s[0]);
+  ck_assert_double_gt(idle_s[1], idle_s[0]);
+  f.plan.dispatch = DISPATCH_ALL_TO_ALL;
+  ck_assert_double_eq(planned_op_operations(&f, 1, "index received rows", FALSE), 0);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("exchange_passes", nodes_take_the_host, rows_received_are_indexed, exchanges_hide_behind_other_passes,
+          exchanges_made_again_are_waited_for,
           a_pass_alone_waits_for_its_exchanges, ramps_hide_nothing)

@@ -520,6 +520,19 @@ static void combine(Build *b, double row_bytes)
   }
 }
 
+/* Which experts rows of DeepEP are for, by masks whose sizes the host asks for (Megatron Core, _indices_to_multihot()). */
+static void index_received(Build *b, double rows)
+{
+  double bytes = rows * (32.0 * b->spec->ffn.experts_per_token + 26.0 * b->spec->ffn.experts / b->passes->ep);
+
+  if (b->passes->dispatch != DISPATCH_FLEX || !b->passes->framework->indexes_received || b->expert.size < 2)
+    return;
+  b->counted = TRUE;
+  build_stream(b, &(Stream) { .name = "index received rows", .forward_kernels = 19, .backward_kernels = 10,
+                              .forward_bytes = bytes, .backward_bytes = bytes / 2 });
+  backward_op(b, b->work->backward->len - 1)->counted = TRUE;
+}
+
 /* As by_all_to_all, but each row goes to each place once; no copies are laid out before. */
 static void by_place(Build *b)
 {
@@ -534,6 +547,7 @@ static void by_place(Build *b)
   dispatch(b, b->rows, 0);
   gather_routes(b);
   exchange_by_place(b, WAY_THERE, &rows);
+  index_received(b, rows.delivered);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);

@@ -82,6 +82,7 @@ static const JsonField fields[] = {
   { "moe_weighs_inside", JSON_BOOL, FIELD(weighs_inside) },
   { "moe_weighs_wide", JSON_BOOL, FIELD(weighs_wide), .optional = TRUE },
   { "moe_sorts_by_index", JSON_BOOL, FIELD(sorts_by_index), .optional = TRUE },
+  { "moe_indexes_received", JSON_BOOL, FIELD(indexes_received), .optional = TRUE },
   { "moe_pads_rows", JSON_BOOL, FIELD(pads_rows), .optional = TRUE },
   { "narrow_attention", JSON_BOOL, FIELD(narrow_attention) },
   { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },

@@ -133,6 +133,8 @@ typedef struct {
                                  cast back (moe_weighs_wide) */
   gboolean sorts_by_index;    /* rows from other ranks are laid out by expert by PyTorch's indexing, with a row of zeros
                                  beside them, whose gradient adds rows one by one (moe_sorts_by_index) */
+  gboolean indexes_received;  /* which experts rows that DeepEP brought are for is found by PyTorch's indexing with masks,
+                                 for which the host waits (moe_indexes_received) */
   gboolean pads_rows;         /* in 8 and 4 bits each expert's rows are copied to where they begin at multiples of what
                                  products take, and back, unless they were laid out so (moe_pads_rows) */
   gboolean narrow_attention;  /* in mxfp8, steps that are one CUDA graph attend in 8 bits */
