@@ -24,6 +24,7 @@ typedef struct {
 #define HYBRIDEP EXPERTS ", \"moe_token_dispatcher_type\": \"hybridep\""
 #define FOLDED EXPERTS ", \"tensor_model_parallel_size\": 4, \"sequence_parallel\": true, \"zero_stage\": 3"
 #define CURRENT "\"precision\": \"fp8\", \"fp8_recipe\": \"current\""
+#define ROWS8 TENSOR ", \"sequence_parallel\": true, \"tp_comm_overlap\": true, \"precision\": \"fp8\""
 #define CHUNKS PIPE ", \"virtual_pipeline_model_parallel_size\": 2"
 
 static const Change changes[] = {
@@ -37,6 +38,7 @@ static const Change changes[] = {
   { "sequence_parallel", MEGATRON, TENSOR, TENSOR ", \"sequence_parallel\": true" },
   { "tp_comm_overlap", MEGATRON, TENSOR ", \"sequence_parallel\": true",
     TENSOR ", \"sequence_parallel\": true, \"tp_comm_overlap\": true" },
+  { "tp_comm_overlap_fp8", MEGATRON, ROWS8, ROWS8 ", \"tp_comm_overlap_fp8\": true" },
   { "pipeline_model_parallel_size", MEGATRON, "\"zero_stage\": 1", PIPE },
   { "pipeline_model_parallel_split_rank", MEGATRON, "\"pipeline_model_parallel_size\": 4",
     "\"pipeline_model_parallel_size\": 4, \"pipeline_model_parallel_split_rank\": 1", "t5-base" },

@@ -196,6 +196,53 @@ START_TEST(projections_sum_apart)
 }
 END_TEST
 
+/* Bytes of a layer's collectives of a kind in a pass. */
+static double layer_bytes(const LayerPrice *price, int pass, int what)
+{
+  const GArray *ops = price->ops->pass[pass];
+  double bytes = 0;
+
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, PassOp, i).op;
+    bytes += op->kind == OP_COLLECTIVE && (int)op->collective.what == what ? op->collective.bytes : 0;
+  }
+  return bytes;
+}
+
+/* Transformer Engine's fp8_buf halves what forwards scatter, and nothing else; no plan has it without rows in chunks
+ * and delayed scales of fp8. */
+START_TEST(forwards_scatter_in_8_bits)
+{
+  Planned f;
+  planned_init(&f, fixture_llama(4, 4096, 32, 32, 2048, 1024), fixture_cluster("dgx-h100", 8), "nemo-2024-11");
+  planned_divide(&f, 8, 1, 1);
+  f.plan.sequence_parallel = f.plan.comm_chunks = TRUE;
+  plan_set_format(&f.plan, DTYPE_FP8);
+  planned_accept(&f);
+  Layout layout = layout_of(&f.plan);
+  g_autoptr(PriceTable) wide = price_table_described(f.model, &layout, f.cluster);
+  f.plan.comm_fp8 = TRUE;
+  planned_accept(&f);
+  layout = layout_of(&f.plan);
+  g_autoptr(PriceTable) narrow = price_table_described(f.model, &layout, f.cluster);
+  const LayerPrice *a = price_of_layer(wide, f.model, 0, 1), *b = price_of_layer(narrow, f.model, 0, 1);
+  double rows = 2.0 * f.plan.micro_batch * f.plan.seq * 4096; /* two products of a layer, each of all rows in 8 bits */
+
+  for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
+    double scattered = layer_bytes(a, pass, COLLECTIVE_REDUCE_SCATTER);
+    ck_assert_double_eq(scattered, 2 * rows);
+    ck_assert_double_eq(layer_bytes(b, pass, COLLECTIVE_REDUCE_SCATTER), pass == PASS_FORWARD ? rows : scattered);
+    ck_assert_double_eq(layer_bytes(a, pass, COLLECTIVE_ALL_GATHER), layer_bytes(b, pass, COLLECTIVE_ALL_GATHER));
+  }
+  f.plan.comm_chunks = FALSE;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_SHARDING);
+  f.plan.comm_chunks = TRUE;
+  plan_set_format(&f.plan, DTYPE_BF16);
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_SHARDING);
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_LOOPS("passes", { drawn_plans, 8 }, { schedules_that_price_anew, G_N_ELEMENTS(scheduled) },
            { some_layers_are_made_again }, { projections_sum_apart, G_N_ELEMENTS(projected) },
-           { strategies_have_their_own_groups })
+           { strategies_have_their_own_groups }, { forwards_scatter_in_8_bits })

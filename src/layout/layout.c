@@ -119,6 +119,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->experts_apart = plan_experts_apart(p);
   l->sequence_parallel = p->sequence_parallel;
   l->comm_chunks = p->comm_chunks;
+  l->comm_fp8 = p->comm_fp8;
   l->context = p->context;
   l->context_inner = p->cp == 1 || (p->context != CONTEXT_ALL_TO_ALL && p->context != CONTEXT_BOTH) ? 1
                      : p->context == CONTEXT_BOTH ? p->context_inner : p->cp;

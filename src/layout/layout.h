@@ -64,6 +64,7 @@ typedef struct {
   gboolean sequence_parallel;
   gboolean comm_chunks;         /* rows that tensor-parallel ranks gather or scatter travel in chunks beside the
                                    products that they feed or follow */
+  gboolean comm_fp8;            /* of these, those that forwards scatter travel in 8 bits */
   ContextExchange context;      /* of keys and values, where cp > 1 */
   int context_inner;            /* neighbours of cp that change heads for rows: none, all, or those of a group among
                                    which keys and values go round */

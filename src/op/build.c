@@ -356,7 +356,7 @@ static void linear_forward(Build *b, const Linear *l)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce) {
     copy_rows_forward(b, build_activation_bytes(b));
-    build_forward_sum(b, "sum rows", build_activation_bytes(b));
+    build_forward_sum(b, "sum rows", linear_scattered_bytes(b, l));
   }
 }
 

@@ -27,6 +27,11 @@ double linear_gathered_bytes(const Build *b, const Linear *l)
   return build_activation_bytes(b) * (narrow ? fp8_work(&b->passes->formats)->value_bytes / b->bytes : 1);
 }
 
+double linear_scattered_bytes(const Build *b, const Linear *l)
+{
+  return b->passes->comm_fp8 ? linear_gathered_bytes(b, l) : build_activation_bytes(b);
+}
+
 double linear_gathered_gradient_bytes(const Build *b, const Linear *l)
 {
   gboolean twice = linear_travels_narrow(b, l) && fp8_work(&b->passes->formats)->block_scales;

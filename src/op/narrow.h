@@ -32,6 +32,9 @@ gboolean linear_transposes(const Build *b, const Linear *l);
 double linear_gathered_bytes(const Build *b, const Linear *l);
 double linear_gathered_gradient_bytes(const Build *b, const Linear *l);
 
+/* Of rows that a product's forward scatters: partial sums of ranks, in 8 bits where the plan says so. */
+double linear_scattered_bytes(const Build *b, const Linear *l);
+
 /* Read and written where a product's input is cast, and its weights if every pass does, 0: nothing is; where its
  * output's gradient is, of narrow ones; where gradients are scaled behind products. */
 double linear_cast_bytes(const Build *b, const Linear *l);

@@ -57,6 +57,14 @@ static gboolean reaches_rows(const Plan *p, const Cluster *cluster)
   return p->tp > 1 && p->sequence_parallel && linked && p->tp <= lowest->devices && buffers_rows(p);
 }
 
+/* Transformer Engine writes products into a buffer of 8 bits by the scale of an earlier step (module/base.py, fp8_buf). */
+static gboolean scatters_narrow(const Plan *p, const Cluster *cluster)
+{
+  gboolean delayed = plan_narrow(p) && plan_recipe(p) == FP8_DELAYED;
+
+  return delayed && p->framework->fp8_library == FP8_TRANSFORMER_ENGINE && p->comm_chunks && reaches_rows(p, cluster);
+}
+
 static gboolean partitions(const Plan *p, const Cluster *cluster)
 {
   (void)cluster;
@@ -91,6 +99,9 @@ const PlanKey plan_keys[] = {
              "blockwise",
     .meaning = "rows that these ranks gather and scatter travel in chunks beside the products that they feed or "
                "follow (below)" },
+  { { "tp_comm_overlap_fp8", JSON_BOOL, PLAN(comm_fp8) }, .choice = CHOICE_COMM_FP8, .part = PLAN_PASSES,
+    .allowed = scatters_narrow, .needs = "tp_comm_overlap and fp8_recipe delayed of Transformer Engine",
+    .meaning = "of `fp8`: rows that forwards scatter so travel in 8 bits (below)" },
   { { "pipeline_model_parallel_size", JSON_INT, PLAN(pp), FALSE, 1, DEGREE_MAX }, .id = KEY_PP, .shorter = "pp",
     .fix = FIX_NUMBER, .always = TRUE, .unit = "ranks",
     .meaning = "of a pipeline; with the chunks divides the layers, unless `layer_split` says how many each stage "

@@ -42,6 +42,7 @@ struct Plan {
   int context_inner;       /* neighbours of cp that change heads for rows under CONTEXT_BOTH */
   gboolean sequence_parallel;
   gboolean comm_chunks; /* rows that tensor-parallel ranks gather and scatter travel in chunks beside products */
+  gboolean comm_fp8;    /* of these, rows that forwards scatter travel in 8 bits */
   int zero; /* 0 to 3 */
   int shard_group; /* ranks over which ZeRO divides; 0 = all that hold the same weights */
   Recompute recompute;

@@ -83,9 +83,11 @@ static void rows(const Plan *p, GArray *out)
 
   plan.sequence_parallel = !p->sequence_parallel;
   plan.comm_chunks = p->comm_chunks && plan.sequence_parallel;
+  plan.comm_fp8 = p->comm_fp8 && plan.comm_chunks;
   propose(out, &plan);
   plan = *p;
   plan.comm_chunks = !p->comm_chunks;
+  plan.comm_fp8 = FALSE;
   plan.sequence_parallel = p->sequence_parallel || plan.comm_chunks;
   propose(out, &plan);
 }
@@ -207,6 +209,7 @@ static void degrees(const Plan *p, GArray *out)
       *degree_of(&plan, to) *= 2;
       plan.sequence_parallel = plan.tp > 1 && (p->sequence_parallel || p->tp == 1);
       plan.comm_chunks = p->comm_chunks && plan.sequence_parallel;
+      plan.comm_fp8 = p->comm_fp8 && plan.comm_chunks;
       if (plan.cp > 1 && p->cp == 1)
         plan.context = p->framework->context_first;
       if (plan.pp != p->pp)
