@@ -357,7 +357,7 @@ START_TEST(exchanges_are_searched)
   do {
     instance_framework_init(&in, rand, frameworks[_i % 3]);
     if (in.model->specs[in.model->layers[1]].ffn.experts > 1 && !in.base.overlap.experts)
-      any = instance_plans_within(&in, INSTANCE_SMALL);
+      any = instance_plans_within(&in, INSTANCE_SMALL / 3);
     if (any)
       break;
     instance_clear(&in);
@@ -406,7 +406,7 @@ START_TEST(graphs_are_searched)
     in.base.graph = GRAPH_NONE;
     in.base.overlap.experts = FALSE; /* by alltoall alone */
     if (in.model->specs[in.model->layers[1]].ffn.experts > 1)
-      all = instance_plans_within(&in, INSTANCE_SMALL);
+      all = instance_plans_within(&in, INSTANCE_SMALL / 3);
     if (all)
       break;
     instance_clear(&in);
