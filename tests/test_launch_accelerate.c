@@ -53,8 +53,28 @@ START_TEST(files_say_their_plan)
     ck_assert_msg((strstr(plan, files[_i].plan[i] + not) == NULL) == not, "%s: %s", files[_i].plan[i], plan);
   }
   ck_assert_uint_eq(l->unknown->len + l->beyond->len, 0);
-  /* micro-batch and length; accelerate's own ranks of a context */
-  ck_assert_uint_eq(l->assumed->len, 2 + g_str_equal(files[_i].text, MEGATRON));
+  /* micro-batch and length; passes of a step, or accelerate's own ranks of a context */
+  gboolean fsdp = strstr(files[_i].text, "FSDP") != NULL;
+  ck_assert_uint_eq(l->assumed->len, 2 + (fsdp || g_str_equal(files[_i].text, MEGATRON)));
+}
+END_TEST
+
+/* A step's sequences, where the program says them. */
+START_TEST(batches_are_told)
+{
+  g_autoptr(Launch) fsdp = launch_read(FSDP, "x.yaml", &(LaunchOptions) { .batch = 64 }, NULL);
+  g_autoptr(Launch) megatron = launch_read(WHOLE "  megatron_lm_num_micro_batches: 2\n", "x.yaml",
+                                           &(LaunchOptions) { .batch = 64 }, NULL);
+  g_autoptr(Launch) open = launch_read("{ \"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": \"auto\" }",
+                                       "x.json", &(LaunchOptions) { .gpus = 8, .batch = 64 }, NULL);
+  g_autoptr(Launch) said = launch_read("{ \"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 2 }", "x.json",
+                                       &(LaunchOptions) { .gpus = 8, .batch = 64 }, NULL);
+
+  ck_assert_ptr_nonnull(strstr(fsdp->plan, "\"global_batch_size\": 64"));
+  ck_assert_ptr_nonnull(strstr(megatron->plan, "\"global_batch_size\": 8")); /* which is not what was told: refused later */
+  ck_assert_ptr_nonnull(strstr(open->plan, "\"global_batch_size\": 64"));
+  ck_assert_ptr_nonnull(strstr(said->plan, "\"global_batch_size\": 32"));
+  ck_assert_uint_eq(fsdp->assumed->len, 2);
 }
 END_TEST
 
@@ -121,5 +141,5 @@ START_TEST(plans_go_round)
 }
 END_TEST
 
-TEST_LOOPS("launch accelerate", { files_say_their_plan, G_N_ELEMENTS(files) }, { others_are_refused, G_N_ELEMENTS(refusals) },
+TEST_LOOPS("launch accelerate", { files_say_their_plan, G_N_ELEMENTS(files) }, { batches_are_told }, { others_are_refused, G_N_ELEMENTS(refusals) },
            { plans_go_round, G_N_ELEMENTS(plans) })

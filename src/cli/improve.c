@@ -56,12 +56,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Improve, improve_clear)
 
 /* ---- reading ---- */
 
-static gboolean load_plan(Improve *m, GError **error)
+static gboolean load_plan(Improve *m, const LaunchOptions *asked, GError **error)
 {
   if (!training_file_plan(&m->file, m->model, &m->plan, &m->framework, error))
     return FALSE;
-  if (m->options->seq > 0 && m->plan.seq != m->options->seq)
-    return input_error(error, "--seq: %d: expected the %d that %s says", m->options->seq, m->plan.seq, m->path);
+  if (!training_file_told(&m->file, asked, &m->plan, error))
+    return FALSE;
   int whole = m->cluster->devices;
   if (!cluster_resize(m->cluster, m->plan.gpus, error)) {
     g_prefix_error(error, "%s: gpus: ", m->path);
@@ -82,7 +82,8 @@ static gboolean load(Improve *m, GError **error)
 
   if (!(m->given = launch_given(o->script_args ? o->script_args : "", error)))
     return FALSE;
-  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given, o->seq };
+  const LaunchOptions asked = { .gpus = o->gpus, .framework = o->framework, .given = (const char *const *)m->given,
+                                .seq = o->seq, .batch = o->global_batch };
   Model *named = o->model ? cli_load_model(o->model, error) : NULL;
   if ((o->model && !named) || !training_file_read(&m->file, o->improve, named, &asked, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
@@ -94,7 +95,7 @@ static gboolean load(Improve *m, GError **error)
   watch_init(&m->watch, limit_s);
   m->cluster = cli_load_cluster(o->cluster, error);
   m->accuracy = m->cluster ? accuracy_load(error) : NULL;
-  if (!m->accuracy || !load_plan(m, error))
+  if (!m->accuracy || !load_plan(m, &asked, error))
     return FALSE;
   cluster_keep_free(m->cluster, margin >= 0 ? margin : accuracy_margin(m->accuracy, m->framework->engine));
   return TRUE;
@@ -189,7 +190,7 @@ static char *misread(const Improve *m, const char *text)
 {
   g_autoptr(GError) error = NULL;
   const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given, m->plan.seq,
-                               m->model->hidden };
+                               m->model->hidden, m->plan.global_batch };
   g_autoptr(Launch) l = launch_read(text, m->path, &same, &error);
   g_autoptr(Framework) framework = NULL;
   Plan plan;

@@ -38,8 +38,8 @@ static gboolean launch_text(const char *text, gsize length, const char *path, co
   if (named)
     return input_error(error, "%s: expected the file of DeepSpeed or accelerate that it names, %s: the plan stands "
                        "there", path, named);
-  return input_error(error, "%s: expected a JSON file, a script or log with arguments of "
-                     "Megatron-LM, or settings of nanotron, torchtitan, DeepSpeed, accelerate or Megatron-Bridge", path);
+  return input_error(error, "%s: expected a JSON file, a script or log with arguments of Megatron-LM, or settings of "
+                     "nanotron, torchtitan, DeepSpeed, accelerate or Megatron-Bridge", path);
 }
 
 gboolean launch_file(const char *name, const char *folder, const LaunchOptions *options, Launch **out, GError **error)
@@ -110,6 +110,19 @@ gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *
 
   return l ? plan_parse(l->plan, strlen(l->plan), file->path, model, plan, framework, error)
            : plan_parse(file->text, file->length, file->path, model, plan, framework, error);
+}
+
+gboolean training_file_told(const TrainingFile *file, const LaunchOptions *asked, const Plan *plan, GError **error)
+{
+  const struct { const char *option; int asked, said; } told[] = {
+    { "--gpus", asked->gpus, plan->gpus }, { "--seq", asked->seq, plan->seq },
+    { "--global-batch", asked->batch, plan->global_batch } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(told); i++)
+    if (told[i].asked > 0 && told[i].asked != told[i].said)
+      return input_error(error, "%s: %d: expected the %d that %s says", told[i].option, told[i].asked, told[i].said,
+                         file->path);
+  return TRUE;
 }
 
 /* `options`: what tells a line's contents (Launch), of which the program has those in `has`. */

@@ -36,6 +36,10 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(TrainingFile, training_file_clear)
 gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *plan, Framework **framework,
                             GError **error);
 
+/* What is told beside a file is what its plan then has; files that say it themselves may say something else:
+ * TDP_ERROR_INPUT. */
+gboolean training_file_told(const TrainingFile *file, const LaunchOptions *asked, const Plan *plan, GError **error);
+
 /* The same checked, on a cluster that takes its size. `adapter`: text of one that the plan takes instead of its own, or
  * NULL. To `notes` (char *) goes a line on each thing that another tool's file leaves open, with the option of `has`
  * (NULL = the program has none) that tells it, and on what of it is not simulated. */

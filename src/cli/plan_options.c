@@ -113,7 +113,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--objective", o->objective != NULL, besides, NULL },
     { "--precision", o->precision != NULL, besides, NULL },
     { "--adapter", o->adapter != NULL, besides, NULL },
-    { "--global-batch", o->global_batch != CLI_ABSENT, besides, NULL },
+    { "--global-batch", o->global_batch != CLI_ABSENT, ASKED_ALL, NULL },
     { "--report", o->report != NULL, besides & ~ASKED_WHY_NOT, NULL },
     { "--price", o->price != NULL, besides, NULL },
     { "--power-limit", o->power_limit != NULL, besides, NULL },

@@ -20,9 +20,9 @@
 
 typedef struct {
   char *model, *cluster, *plan, *adapter, *csv, *plots, *trace, *trace_merged, *report, *power_limit;
-  char *script_args, *counts[2];
+  char *script_args, *counts[3];
   char **given;    /* script_args, parted */
-  int gpus, seq;   /* of another tool's file that does not say */
+  int gpus, seq, batch; /* of another tool's file that does not say */
   double power_limit_w; /* 0 = not given */
   char **compared; /* plans */
   char **exports;  /* TOOL=FILE */
@@ -81,6 +81,7 @@ static gboolean check_drawn(const Options *o, GError **error)
                   { "--contention", o->engine.contention },
                   { "--receive-buffers", o->engine.receive_buffers > 0 }, { "--draws", o->engine.draws > 0 },
                   { "--power-limit", o->power_limit != NULL }, { "--gpus", o->gpus > 0 }, { "--seq", o->seq > 0 },
+                  { "--global-batch", o->batch > 0 },
                   { "--script-args", o->script_args != NULL } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(planned); i++)
@@ -126,6 +127,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "plan", 'p', 0, G_OPTION_ARG_FILENAME, &o->plan, "Plan: a file or a name of plans/", "P" },
     { "gpus", 'g', 0, G_OPTION_ARG_STRING, &o->counts[0], "GPUs, where another tool's file does not say how many", "N" },
     { "seq", 's', 0, G_OPTION_ARG_STRING, &o->counts[1], "Tokens of a sequence, where it does not say", "S" },
+    { "global-batch", 'b', 0, G_OPTION_ARG_STRING, &o->counts[2], "Sequences in a step, where it does not say", "B" },
     { "script-args", 0, 0, G_OPTION_ARG_STRING, &o->script_args,
       "What such a script is started with, or which function of a Python file is meant", "\"NAME=VALUE 8B ...\"" },
     { "adapter", 0, 0, G_OPTION_ARG_STRING, &o->adapter,
@@ -173,26 +175,19 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
          (o->given = launch_given(o->script_args ? o->script_args : "", error)) != NULL &&
          cli_read_count("--gpus", o->counts[0], 1000, &o->gpus, error) && cli_check_count("--gpus", &o->gpus, error) &&
          cli_read_count("--seq", o->counts[1], 1024, &o->seq, error) && cli_check_count("--seq", &o->seq, error) &&
+         cli_read_count("--global-batch", o->counts[2], 1000, &o->batch, error) &&
+         cli_check_count("--global-batch", &o->batch, error) &&
          engine_options_check(&o->engine, error) && cli_check_count("--stages", &o->drawn.stages, error) &&
          cli_check_count("--chunks", &o->drawn.chunks, error) &&
          cli_check_count("--micro-batches", &o->drawn.micro, error) &&
          cli_positive("--power-limit", o->power_limit, &o->power_limit_w, error) && check_options(o, error);
 }
 
-/* What is told beside a file is what the plan then has: files that say it themselves say something else otherwise. */
-static gboolean check_told(const Options *o, const TrainingFile *file, const Plan *plan, GError **error)
-{
-  if (o->gpus > 0 && plan->gpus != o->gpus)
-    return input_error(error, "--gpus: %d: expected the %d that %s says", o->gpus, plan->gpus, file->path);
-  if (o->seq > 0 && plan->seq != o->seq)
-    return input_error(error, "--seq: %d: expected the %d that %s says", o->seq, plan->seq, file->path);
-  return TRUE;
-}
-
 static gboolean load(Subject *s, const Options *o, GError **error)
 {
-  static const char *const has[] = { "--gpus", "--seq", "--script-args", "--model", NULL };
-  const LaunchOptions asked = { .gpus = o->gpus, .seq = o->seq, .given = (const char *const *)o->given };
+  static const char *const has[] = { "--gpus", "--seq", "--global-batch", "--script-args", "--model", NULL };
+  const LaunchOptions asked = { .gpus = o->gpus, .seq = o->seq, .batch = o->batch,
+                                .given = (const char *const *)o->given };
   g_auto(TrainingFile) file = { 0 };
 
   s->notes = g_ptr_array_new_with_free_func(g_free);
@@ -203,7 +198,7 @@ static gboolean load(Subject *s, const Options *o, GError **error)
   s->cluster = cli_load_cluster(o->cluster, error);
   return s->cluster && cli_limit_power(s->cluster, o->power_limit_w, error) &&
          training_file_load(&file, s->model, o->adapter, s->cluster, &s->plan, &s->framework, has, s->notes, error) &&
-         check_told(o, &file, &s->plan, error);
+         training_file_told(&file, &asked, &s->plan, error);
 }
 
 static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
@@ -396,7 +391,7 @@ static void options_clear(Options *o)
 {
   char *const strings[] = { o->model, o->cluster, o->plan, o->adapter, o->csv, o->plots, o->trace, o->trace_merged,
                             o->report, o->power_limit, o->drawn.schedule, o->drawn.times, o->script_args,
-                            o->counts[0], o->counts[1] };
+                            o->counts[0], o->counts[1], o->counts[2] };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -432,7 +427,7 @@ static int sim_main(const Options *o)
 
 int main(int argc, char **argv)
 {
-  Options o = { .gpus = CLI_ABSENT, .seq = CLI_ABSENT,
+  Options o = { .gpus = CLI_ABSENT, .seq = CLI_ABSENT, .batch = CLI_ABSENT,
                 .engine = { .receive_buffers = CLI_ABSENT, .draws = CLI_ABSENT },
                 .drawn = { .stages = CLI_ABSENT, .chunks = CLI_ABSENT, .micro = CLI_ABSENT } };
   GError *error = NULL;

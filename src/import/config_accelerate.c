@@ -74,12 +74,14 @@ static void put_sharding(ConfigReading *r, int shards, JsonWriter *w)
                   config_true(r, FSDP "activation_checkpointing", FALSE) ? "full" : "none");
 }
 
-/* What the program says: sequences of a pass, passes of a step, and their length. */
+/* What the program says: sequences of a pass, passes of a step where the file does not (0), and their length. */
 static void put_batch(ConfigReading *r, int data, int passes, JsonWriter *w)
 {
   json_put_int(w, "micro_batch_size", 1);
-  json_put_int(w, "global_batch_size", (gint64)data * passes);
+  json_put_int(w, "global_batch_size", passes > 0 ? (gint64)data * passes : r->batch > 0 ? r->batch : data);
   launch_assume(&r->to, "micro_batch_size: 1: the file names none, as the program does");
+  if (passes < 1 && r->batch == 0)
+    launch_assume_open(&r->to, "--global-batch", "gradient_accumulation_steps: 1: the program says how many");
   if (r->seq > 0)
     json_put_int(w, "seq_length", r->seq);
   else
@@ -117,7 +119,7 @@ static gboolean put_fsdp(ConfigReading *r, JsonWriter *w)
   const char *exchange = settings_text(r->from, SIZES "cp_comm_strategy");
   if (cp > 1) /* "alltoall" is a ring's, step by step */
     json_put_string(w, "cp_comm_type", g_str_equal(exchange, "alltoall") ? "p2p" : "all_gather");
-  put_batch(r, data, 1, w);
+  put_batch(r, data, 0, w);
   put_sharding(r, copies > 1 ? data / copies * cp : 0, w);
   json_put_string(w, "framework", r->framework ? r->framework : "fsdp");
   return TRUE;

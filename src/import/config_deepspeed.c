@@ -172,11 +172,12 @@ static void put_batch(ConfigReading *r, const Batch *b, int data, JsonWriter *w)
                   "it", b->whole, micro, steps, data);
   if (is_auto(r, MICRO))
     launch_assume(&r->to, MICRO ": %d: the file says auto", micro);
-  if (is_auto(r, "gradient_accumulation_steps") && b->whole == 0)
-    launch_assume(&r->to, "gradient_accumulation_steps: 1: the file says auto");
+  gint64 whole = b->whole > 0 ? b->whole : b->steps > 0 || r->batch == 0 ? (gint64)micro * steps * data : r->batch;
+  if (is_auto(r, "gradient_accumulation_steps") && b->whole == 0 && r->batch == 0)
+    launch_assume_open(&r->to, "--global-batch", "gradient_accumulation_steps: 1: the file says auto");
   if (!*settings_text(r->from, MICRO) && b->whole == 0)
-    launch_assume(&r->to, MICRO ": %d: the file names no batch", micro);
-  json_put_int(w, "global_batch_size", b->whole > 0 ? b->whole : (gint64)micro * steps * data);
+    launch_assume_open(&r->to, "--global-batch", MICRO ": %d: the file names no batch", micro);
+  json_put_int(w, "global_batch_size", whole);
   json_put_int(w, "micro_batch_size", micro);
 }
 

@@ -145,7 +145,7 @@ Launch *config_read(const ConfigTool *tool, const char *text, const char *name, 
   g_autoptr(Settings) all = tool->parse(text), chosen = NULL;
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
-  ConfigReading r = { .from = all, .gpus = options->gpus, .seq = options->seq, .hidden = options->hidden,
+  ConfigReading r = { .from = all, .gpus = options->gpus, .seq = options->seq, .batch = options->batch, .hidden = options->hidden,
                       .framework = options->framework, .given = options->given, .to = { name, out, &first, FALSE } };
 
   out->tool = tool->tool;

@@ -8,7 +8,7 @@
 
 typedef struct {
   const Settings *from;
-  int gpus, seq;   /* asked for; 0 = not */
+  int gpus, seq, batch; /* asked for; 0 = not */
   int hidden;      /* as of LaunchOptions */
   const char *framework; /* asked for; NULL = the tool's usual one */
   const char *const *given; /* as of LaunchOptions */

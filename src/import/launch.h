@@ -49,6 +49,7 @@ typedef struct {
                                NULL = nothing */
   int seq;                  /* tokens of a sequence; 0 = the model's. Only of tools whose files name none */
   int hidden;               /* the model's width, by which Hugging Face's trainer fills in buckets; 0 = not known */
+  int batch;                /* sequences of a step; 0 = one of each rank. Only of files that name none */
 } LaunchOptions;
 
 /* `name` is the file's, for messages and for files that it sources. TDP_ERROR_INPUT. */
