@@ -192,7 +192,7 @@ static gboolean check_rules(const RecipeSource *source, GError **error)
   return TRUE;
 }
 
-/* Llama's rule: a gated feed-forward with the weights of a plain one, in 256s. */
+/* Llama's rule (Touvron et al. 2023): a gated feed-forward with the weights of a plain one, in 256s. */
 static int default_ffn(const Recipe *r)
 {
   gint64 width = (gint64)r->hidden * 8 / mlp_matrices(r->mlp);

@@ -58,13 +58,6 @@ static void take_default(Case *c, int *value, const char *column, int otherwise)
   case_say_default(c, column);
 }
 
-/* A gated feed-forward has 8/3 of the hidden size, in steps of 256, as LLaMA's
- * reference code (Touvron et al. 2023) sets it; others have 4 times. */
-static int default_ffn(const Csv *csv, int row, int hidden)
-{
-  return g_str_equal(case_mlp(csv, row), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
-}
-
 /* Ranks that hold a model: what data and context parallelism leave, tensor parallelism in a node first (Narayanan et
  * al. 2021, takeaway 1). One division after another: a product of degrees of a wrong row may be any number. */
 static void fill_degrees(Case *c, CaseNumbers *n)
@@ -77,13 +70,16 @@ static void fill_degrees(Case *c, CaseNumbers *n)
     n->dp = MAX(1, n->gpus / n->tp / n->pp / n->cp);
 }
 
+/* Sizes that stay unknown are as of a model file without their keys. */
 static void fill_architecture(Case *c, const Csv *csv, int row, CaseNumbers *n)
 {
   if (!*csv_cell(csv, row, "mlp"))
     case_say_default(c, "mlp");
   take_default(c, &n->vocab, "vocab", c->family->vocab ? c->family->vocab : c->unstated.vocab);
-  take_default(c, &n->ffn_hidden, "ffn_hidden", default_ffn(csv, row, n->hidden));
-  take_default(c, &n->kv_heads, "kv_heads", n->heads);
+  if (n->ffn_hidden < 0)
+    case_say_default(c, "ffn_hidden");
+  if (n->kv_heads < 0)
+    case_say_default(c, "kv_heads");
 }
 
 /* DeepEP and HybridEP divide experts: where the ranks are not said, over those of a node at first, then doubled. */

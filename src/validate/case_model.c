@@ -30,8 +30,10 @@ static Model *model_of_columns(const Csv *csv, int row, const CaseFamily *family
   json_put_int(&w, "layers", n->layers);
   json_put_int(&w, "hidden", n->hidden);
   json_put_int(&w, "heads", n->heads);
-  json_put_int(&w, "kv_heads", n->kv_heads);
-  json_put_int(&w, "ffn_hidden", n->ffn_hidden);
+  if (n->kv_heads >= 0)
+    json_put_int(&w, "kv_heads", n->kv_heads);
+  if (n->ffn_hidden >= 0)
+    json_put_int(&w, "ffn_hidden", n->ffn_hidden);
   json_put_int(&w, "vocab", n->vocab);
   json_put_int(&w, "seq", n->seq);
   json_put_string(&w, "mlp", case_mlp(csv, row));
