@@ -23,7 +23,7 @@ static const struct {
   { "deepspeed", DTYPE_FP16, 0, 24, 0 },           { "deepspeed", DTYPE_BF16, 0, 24, 0 },
   { "deepspeed", DTYPE_FP16, 1, 2, 20 },           { "deepspeed", DTYPE_BF16, 1, 2, 20 },
   { "deepspeed", DTYPE_FP16, 2, 2, 20 },           { "deepspeed", DTYPE_FP16, 3, 0, 22 },
-  { "deepspeed", DTYPE_FP32, 0, 16, 0 },           { "deepspeed", DTYPE_FP32, 2, 4, 16 },
+  { "deepspeed", DTYPE_FP32, 0, 16, 0 },           { "deepspeed", DTYPE_FP32, 2, 4, 20 },
   { "gpt-neox-2023", DTYPE_FP16, 1, 2, 20 },       { "megatron-deepspeed-2021", DTYPE_FP16, 0, 24, 0 },
   { "megatron-deepspeed-2021", DTYPE_FP16, 1, 4, 12 }, { "megatron-deepspeed-2022", DTYPE_BF16, 1, 8, 12 },
   { "fsdp", DTYPE_BF16, 2, 2, 16 },
