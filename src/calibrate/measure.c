@@ -9,6 +9,7 @@
 #define CALLS_MAX 64
 #define TRIES 8      /* of a sample */
 #define HEADS_MIN 16
+#define APART 32     /* points in turn by one rank, then by all: more than caches remember */
 
 static void wait_all(Measure *m)
 {
@@ -186,16 +187,32 @@ static gboolean goes_on(Measure *m, int round)
   return spent + each < (round < ROUNDS_MIN ? m->options->limit_s : m->options->budget_s);
 }
 
+/* The points of a round in order: of some in a row those of one rank, then those of several, and the other way round in
+ * the next row and in the next round. No rank makes what it has just made: only those with a part in it would find it
+ * in their caches. */
+static void order_points(const Measure *m, int round, int *order)
+{
+  int n = m->points->len, at = 0;
+
+  for (int from = 0; from < n; from += APART)
+    for (int pass = 0; pass < 2; pass++)
+      for (int i = from; i < MIN(from + APART, n); i++)
+        if ((measure_point(m, i)->busy > 1) == ((from / APART + round + pass) % 2 == 1))
+          order[at++] = i;
+}
+
 /* Rounds of all points, until there are enough or time is out; how many. */
 static int run_rounds(Measure *m)
 {
   Backend *b = m->bench.b;
   int n = m->points->len, round = 0;
+  g_autofree int *order = g_new(int, n);
 
   m->heads_from_s = b->now_s(b);
   while (goes_on(m, round)) {
+    order_points(m, round, order);
     for (int i = 0; i < n; i++) {
-      m->samples[i * m->options->rounds + round] = take_undisturbed(m, i);
+      m->samples[order[i] * m->options->rounds + round] = take_undisturbed(m, order[i]);
       if (b->failed(b))
         return round;
       if (m->options->progress && b->rank == 0)

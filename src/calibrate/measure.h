@@ -10,6 +10,11 @@
  * norm's backward with the copy of its gradient, the optimizer with the norm's sum
  * of squares and the clearing of gradients.
  *
+ * What one rank does and what all do at once is timed in turn: some points in a row by one, then those of the same by
+ * all, the other way round in the next row and the next round. So a rank comes to the one as it comes to the other and
+ * as the others do, its operands where the points before have left them, and what their times differ by is not the
+ * caches of a rank that has just done the same, or of one that has waited.
+ *
  * A sample is discarded and taken again where a rank lacked its processor for more
  * than a few percent of it, because other programs had it or a hypervisor withheld
  * it (Backend's withheld); where the backend cannot tell, none is.

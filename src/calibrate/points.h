@@ -4,7 +4,7 @@
  * the program that has the device's libraries) and fitting (GSL) may be two.
  *
  * A point is timed alone, then while all ranks do the same (`busy`): devices
- * that share units or memory are slower then. Rounds visit all points in turn,
+ * that share units or memory are slower then. Rounds visit all points, one rank's and all ranks' in turn (measure.h),
  * so that a disturbance falls on many of them. Where processors change their
  * speed (a neighbour on the same core, the clock), a sample says at which speed
  * it was taken: a reference product stands on either side of it. Samples are
