@@ -183,6 +183,15 @@ static const char *const not_counted[][2] = {
     "\"full_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"full_attention\"],"
     "\"per_layer_config\":{\"1\":{\"head_dim\":32},\"3\":{\"head_dim\":64},\"5\":{\"head_dim\":32}}," HF "}",
     "f: per_layer_config.3: {…}: expected sizes of layers of full attention alone, the same of all" },
+  { "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+    "\"sliding_attention\"],\"per_layer_config\":{\"abc\":{\"head_dim\":32}}," HF "}",
+    "f: per_layer_config.abc: {…}: expected sizes of layers of full attention alone, the same of all" },
+  { "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+    "\"sliding_attention\"],\"per_layer_config\":{\"00\":{\"head_dim\":32}}," HF "}",
+    "f: per_layer_config.00: {…}: expected sizes of layers of full attention alone, the same of all" },
+  { "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+    "\"sliding_attention\"],\"per_layer_config\":{\"\":{\"head_dim\":32}}," HF "}",
+    "f: per_layer_config[\"\"]: {…}: expected sizes of layers of full attention alone, the same of all" },
   { "{\"model_type\":\"big_bird\",\"num_hidden_layers\":2,\"block_size\":null," HF "}",
     "f: block_size: null: expected an integer from 1" },
   { "{\"model_type\":\"big_bird\",\"num_hidden_layers\":2,\"attention_type\":\"foo\"," HF "}",

@@ -354,6 +354,17 @@ static void refuses(const char *text, const char *expected)
 
 #define SIZES "--hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
 
+/* Of numbers with any number of digits. */
+static void laid_out(const char *layout, const char *split)
+{
+  g_autofree char *text = g_strdup_printf("python pretrain_gpt.py " SIZES "--num-layers 2 "
+                                          "--pipeline-model-parallel-layout '%s'\n", layout);
+  g_autoptr(Launch) launch = launch_read(text, "x.sh", &(LaunchOptions) { 0 }, NULL);
+
+  ck_assert_msg(launch, "%s: refused", layout);
+  has(launch->plan, split);
+}
+
 START_TEST(bad_scripts)
 {
   refuses("ls\n",
@@ -381,11 +392,12 @@ START_TEST(bad_scripts)
   refuses("python pretrain_gpt.py " SIZES "--num-layers 2 --tensor-model-parallel-size 4000000 "
           "--pipeline-model-parallel-size 4000000\n",
           "x.sh: --tensor-model-parallel-size: 4000000: expected degrees of at most 10000000 ranks in all");
-  g_autoptr(Launch) deep = launch_read("python pretrain_gpt.py " SIZES "--num-layers 2 "
-                                       "--pipeline-model-parallel-layout t*2000000000t*2000000000\n", "x.sh",
-                                       &(LaunchOptions) { 0 }, NULL);
-  ck_assert_ptr_nonnull(deep);
-  has(deep->plan, "\"layer_split\": [512]"); /* no plan has so many */
+  laid_out("t*2000000000t*2000000000", "\"layer_split\": [512]"); /* no plan has so many */
+  laid_out("t*4294967298", "\"layer_split\": [256]"); /* nor as many; in 32 bits it would be 2 */
+  laid_out("t*99999999999999999999", "\"layer_split\": [256]");
+  laid_out("t*-99999999999999999999t*3", "\"layer_split\": [3]");
+  laid_out("t*t", "\"layer_split\": [2]");
+  laid_out("t|(t)*4294967298", "\"layer_split\": [1, 1000]");
 }
 END_TEST
 

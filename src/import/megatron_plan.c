@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "plan/split.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define RANKS_MAX 10000000
@@ -32,6 +31,17 @@ static void put_text(JsonWriter *w, const char *key, const char *value)
 
 /* ---- stages ---- */
 
+/* Characters of "*8" at `text`, and its number between two bounds; none, and once, where there is no number. */
+static int read_times(const char *text, int least, int most, int *times)
+{
+  char *end = NULL;
+  gint64 said = *text == '*' ? g_ascii_strtoll(text + 1, &end, 10) : 0;
+  gboolean found = end && g_ascii_isdigit(end[-1]);
+
+  *times = found ? (int)CLAMP(said, least, most) : 1;
+  return found ? (int)(end - text) : 0;
+}
+
 /* "Et*8|(t*9|)*2t*8L": repeats of brackets are written out. */
 static char *spread_layout(const char *layout)
 {
@@ -39,14 +49,13 @@ static char *spread_layout(const char *layout)
 
   for (const char *c = layout; *c && text->len < 100000;) {
     const char *end = *c == '(' ? strchr(c, ')') : NULL;
-    int times = 1, n = 0;
+    int times;
     if (!end) {
       g_string_append_c(text, *c++);
       continue;
     }
-    if (sscanf(end + 1, "*%d%n", &times, &n) != 1)
-      n = 0;
-    for (int i = 0; i < CLAMP(times, 1, 1000); i++)
+    int n = read_times(end + 1, 1, 1000, &times);
+    for (int i = 0; i < times; i++)
       g_string_append_len(text, c + 1, end - c - 1);
     c = end + 1 + n;
   }
@@ -60,11 +69,10 @@ static void read_layout(Reading *r, Degrees *d, const char *layout)
 
   d->stages = 0;
   for (const char *c = spread; d->stages < SPLIT_STAGES_MAX; c++) {
-    int times = 1, n = 0;
+    int times;
     if (*c == 't') {
-      if (sscanf(c + 1, "*%d%n", &times, &n) == 1)
-        c += n;
-      layers += CLAMP(times, 0, SPLIT_LAYERS_MAX + 1); /* more are refused as the plan's */
+      c += read_times(c + 1, 0, SPLIT_LAYERS_MAX + 1, &times); /* more are refused as the plan's */
+      layers += times;
     }
     if (*c == '|' || *c == '\0') {
       d->split[d->stages++] = layers;

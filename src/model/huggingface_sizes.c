@@ -3,6 +3,16 @@
 
 #include <math.h>
 
+/* The layer that a key names, as many digits as it needs; -1 for any other text. */
+static int layer_of(const char *key, int layers)
+{
+  gint64 layer = g_ascii_strtoll(key, NULL, 10);
+  char plain[24];
+
+  g_snprintf(plain, sizeof plain, "%" G_GINT64_FORMAT, layer);
+  return g_str_equal(key, plain) && layer >= 0 && layer < layers ? (int)layer : -1;
+}
+
 /* Members of per_layer_config: of each layer with a window (of each without), or of none, and the same of all; `first`
  * is the first of them, NULL for none. */
 static gboolean read_alike(const RecipeSource *source, const Recipe *r, gboolean windows, const cJSON **first,
@@ -18,9 +28,9 @@ static gboolean read_alike(const RecipeSource *source, const Recipe *r, gboolean
   for (int i = 0; i < r->layers; i++)
     expected += r->sliding ? !r->sliding[i] == !windows : 0;
   cJSON_ArrayForEach(item, layers) {
-    gint64 layer = g_ascii_strtoll(item->string, NULL, 10);
+    int layer = layer_of(item->string, r->layers);
     *first = *first ? *first : item;
-    if (layer < 0 || layer >= r->layers || !r->sliding || !r->sliding[layer] != !windows ||
+    if (layer < 0 || !r->sliding || !r->sliding[layer] != !windows ||
         !cJSON_Compare(*first, item, TRUE))
       return json_error(source->doc, item, error, "sizes of layers %s alone, the same of all", kind);
     said++;
