@@ -37,7 +37,7 @@ typedef struct {
  * schedule can have. */
 static gboolean deal(const Asked *q, Plan *plan, int dp, int model, Cluster *used)
 {
-  double batch = q->options->base->global_batch, each = batch / (dp * plan->micro_batch);
+  double batch = q->options->base->global_batch, at_once = (double)dp * plan->micro_batch, each = batch / at_once;
 
   plan->dp = dp;
   plan->gpus = dp * model;
@@ -45,8 +45,11 @@ static gboolean deal(const Asked *q, Plan *plan, int dp, int model, Cluster *use
     return FALSE;
   for (int off = 0; off <= ceil(each * BATCH_OFF); off++)
     for (int sign = -1; sign <= 1; sign += 2) {
-      plan->global_batch = dp * plan->micro_batch * MAX((int)round(each) + sign * off, 1);
-      if (fabs(plan->global_batch / batch - 1) <= BATCH_OFF && plan_check(plan, q->model, used, NULL) == RULE_NONE)
+      double sequences = at_once * MAX(round(each) + sign * off, 1);
+      if (fabs(sequences / batch - 1) > BATCH_OFF || sequences > G_MAXINT)
+        continue;
+      plan->global_batch = (int)sequences;
+      if (plan_check(plan, q->model, used, NULL) == RULE_NONE)
         return TRUE;
     }
   return FALSE;
