@@ -37,6 +37,8 @@ static const struct {
   { WHOLE "  megatron_lm_recompute_granularity: selective\n", { "\"recompute_granularity\": \"selective\"", "!method" } },
   { FSDP "  fsdp_reshard_after_forward: SHARD_GRAD_OP\n", { "\"zero_stage\": 2" } },
   { FSDP "  fsdp_reshard_after_forward: FULL_SHARD\n", { "\"zero_stage\": 3" } },
+  { FSDP SIZES "dp_replicate_size: 16\n  parallelism_config_dp_shard_size: 1\n", { "\"zero_stage\": 0", "!shard_group" } },
+  { FSDP SIZES "dp_shard_size: 1\n", { "\"zero_stage\": 3", "!shard_group" } }, /* of nothing but ones */
   { MEGATRON, { "\"context_parallel_size\": 2", "\"global_batch_size\": 2" } },
 };
 
@@ -87,6 +89,23 @@ static const char *const refusals[][2] = {
   { FSDP SIZES "dp_replicate_size: 3\n", "x.yaml: parallelism_config.parallelism_config_dp_replicate_size: 3: expected a divisor "
                                          "of the 16 data-parallel ranks" },
   { MACHINES "distributed_type: FSDP\nmixed_precision: int8\n", "x.yaml: mixed_precision: int8: expected no, fp16, bf16 or fp8" },
+  { "num_processes: -8\ndistributed_type: FSDP\n", "x.yaml: num_processes: -8: expected a whole number from 1" },
+  { FSDP SIZES "tp_size: -2\n  parallelism_config_cp_size: -2\n",
+    "x.yaml: parallelism_config.parallelism_config_tp_size: -2: expected a whole number from 1" },
+  { FSDP SIZES "dp_shard_size: 3\n", "x.yaml: parallelism_config.parallelism_config_dp_shard_size: 3: expected 16, which "
+                                     "num_processes 16 leaves to it" },
+  { FSDP SIZES "cp_comm_strategy: ring\n",
+    "x.yaml: parallelism_config.parallelism_config_cp_comm_strategy: ring: expected allgather or alltoall" },
+  { FSDP "  fsdp_sharding_strategy: HYBRID\n", "x.yaml: fsdp_config.fsdp_sharding_strategy: HYBRID: expected one of "
+                                              "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2" },
+  { "num_processes: 16\nnum_machines: 3\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: 4\n",
+    "x.yaml: num_machines: 3: expected a divisor of the 16 data-parallel ranks" },
+  { WHOLE "  megatron_lm_num_micro_batches: -5\n",
+    "x.yaml: megatron_lm_config.megatron_lm_num_micro_batches: -5: expected a whole number from 1" },
+  { WHOLE "  megatron_lm_recompute_num_layers: -1\n",
+    "x.yaml: megatron_lm_config.megatron_lm_recompute_num_layers: -1: expected a whole number from 0" },
+  { WHOLE "  megatron_lm_recompute_method: blocks\n",
+    "x.yaml: megatron_lm_config.megatron_lm_recompute_method: blocks: expected uniform or block" },
 };
 
 START_TEST(others_are_refused)
@@ -141,5 +160,5 @@ START_TEST(plans_go_round)
 }
 END_TEST
 
-TEST_LOOPS("launch accelerate", { files_say_their_plan, G_N_ELEMENTS(files) }, { batches_are_told }, { others_are_refused, G_N_ELEMENTS(refusals) },
-           { plans_go_round, G_N_ELEMENTS(plans) })
+TEST_LOOPS("launch accelerate", { files_say_their_plan, G_N_ELEMENTS(files) }, { batches_are_told },
+           { others_are_refused, G_N_ELEMENTS(refusals) }, { plans_go_round, G_N_ELEMENTS(plans) })

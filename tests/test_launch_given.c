@@ -474,7 +474,7 @@ START_TEST(functions_of_torchtitan)
                     "give --script-args CONFIG=NAME" },
     { "CONFIG=rates", { NULL }, "x.py: rates: starts from LRSchedulersContainer.Config(), which is not read: expected one of "
                                 "llama3_8b, llama3_70b, qwen_8b_budget, qwen_8b_nvfp4: give --script-args CONFIG=NAME" },
-    { "CONFIG=qwen_8b_budget", { NULL }, "x.py: --gpus: 64: expected the 4 that the degrees come to" },
+    { "CONFIG=qwen_8b_budget", { NULL }, "x.py: --gpus: 64: expected the 4 that the file comes to" },
   };
   g_autofree char *path = files_data_path("tests/data/launch/config_registry.py"), *text = NULL;
 

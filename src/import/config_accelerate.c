@@ -25,8 +25,19 @@ static const char *precision_of(ConfigReading *r)
   return "fp32";
 }
 
+/* A count, from 1; `usual` where the file has none. */
+static int read_count(ConfigReading *r, const char *path, int usual)
+{
+  int count = config_int(r, path, usual);
+
+  if (count < 1 && *settings_text(r->from, path))
+    launch_fail(&r->to, "%s: %d: expected a whole number from 1", path, count);
+  return count;
+}
+
 /* Until version 2 strategies have names, or their numbers, under either key. */
-static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2" };
+static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
+                                          "HYBRID_SHARD_ZERO2", NULL };
 
 /* From 1; 0 where the file has a truth, or nothing. */
 static gsize read_strategy(ConfigReading *r)
@@ -34,12 +45,17 @@ static gsize read_strategy(ConfigReading *r)
   static const char *const keys[] = { FSDP "sharding_strategy", FSDP "reshard_after_forward" };
 
   for (gsize k = 0; k < G_N_ELEMENTS(keys); k++)
-    for (gsize i = 0; i < G_N_ELEMENTS(strategies); i++) {
+    for (gsize i = 0; strategies[i]; i++) {
       g_autofree char *digit = g_strdup_printf("%d", (int)i + 1);
       const char *told = settings_text(r->from, keys[k]);
       if (g_ascii_strcasecmp(told, strategies[i]) == 0 || g_str_equal(told, digit))
         return i + 1;
     }
+  const char *other = settings_text(r->from, keys[0]);
+  if (*other) {
+    g_autofree char *all = g_strjoinv(", ", (char **)strategies);
+    launch_fail(&r->to, "%s: %s: expected one of %s", keys[0], other, all);
+  }
   return 0;
 }
 
@@ -52,17 +68,34 @@ static void put_offload(JsonWriter *w, gboolean parameters)
   json_close(w, '}');
 }
 
-/* Copies of weights that are divided: of all where no strategy says one for each machine. */
-static int read_copies(ConfigReading *r)
+/* Copies of weights that `data` ranks have of `each`, in shards of as many as are left: one where no strategy says one
+ * for each machine. 0 if that is none. */
+static int read_copies(ConfigReading *r, int each, int data)
 {
-  return config_int(r, SIZES "dp_replicate_size", read_strategy(r) >= 4 ? config_int(r, "num_machines", 1) : 1);
+  gboolean hybrid = read_strategy(r) >= 4 && !*settings_text(r->from, SIZES "dp_replicate_size");
+  const char *key = hybrid ? "num_machines" : SIZES "dp_replicate_size";
+  int copies = read_count(r, key, 1), shards = read_count(r, SIZES "dp_shard_size", 1);
+  gboolean told = *settings_text(r->from, SIZES "dp_shard_size") && (each > 1 || copies > 1 || shards > 1);
+
+  if (r->to.failed)
+    return 0;
+  if (data % copies) {
+    launch_fail(&r->to, "%s: %d: expected a divisor of the %d data-parallel ranks", key, copies, data);
+    return 0;
+  }
+  if (told && shards != data / copies) {
+    launch_fail(&r->to, SIZES "dp_shard_size: %d: expected %d, which num_processes %d leaves to it", shards,
+                data / copies, r->to.out->gpus);
+    return 0;
+  }
+  return copies;
 }
 
 /* Weights that stay gathered are the plan's ZeRO-2, as the exporter has it. */
 static void put_sharding(ConfigReading *r, int shards, JsonWriter *w)
 {
   gsize strategy = read_strategy(r);
-  gboolean whole = strategy == 3;
+  gboolean whole = strategy == 3 || shards == 1;
   gboolean stay = strategy ? strategy == 2 || strategy == 5 : !config_true(r, FSDP "reshard_after_forward", TRUE);
 
   json_put_int(w, "zero_stage", whole ? 0 : stay ? 2 : 3);
@@ -90,9 +123,10 @@ static void put_batch(ConfigReading *r, int data, int passes, JsonWriter *w)
 
 static gboolean put_ranks(ConfigReading *r, int tp, int pp, int cp, JsonWriter *w)
 {
-  gint64 each = (gint64)tp * pp * cp;
+  gint64 each = MIN((gint64)tp * cp, G_MAXINT) * pp;
+  int told = read_count(r, "num_processes", 0);
 
-  if (!config_gpus(r, config_int(r, "num_processes", 0), each))
+  if (r->to.failed || !config_gpus(r, told, each))
     return FALSE;
   if (r->to.out->gpus % each)
     return launch_fail(&r->to, "num_processes: %d: expected a multiple of the %d that the degrees divide",
@@ -106,19 +140,19 @@ static gboolean put_ranks(ConfigReading *r, int tp, int pp, int cp, JsonWriter *
 
 static gboolean put_fsdp(ConfigReading *r, JsonWriter *w)
 {
-  int tp = config_int(r, SIZES "tp_size", 1), cp = config_int(r, SIZES "cp_size", 1);
-  int copies = read_copies(r);
+  int tp = read_count(r, SIZES "tp_size", 1), cp = read_count(r, SIZES "cp_size", 1);
 
   if (!put_ranks(r, tp, 1, cp, w))
     return FALSE;
-  int data = r->to.out->gpus / (tp * cp);
-  if (copies < 1 || data % copies)
-    return launch_fail(&r->to, SIZES "dp_replicate_size: %d: expected a divisor of the %d data-parallel ranks", copies,
-                       data);
-  config_int(r, SIZES "dp_shard_size", data / copies);
+  int data = r->to.out->gpus / (tp * cp), copies = read_copies(r, tp * cp, data);
+  if (copies == 0)
+    return FALSE;
   const char *exchange = settings_text(r->from, SIZES "cp_comm_strategy");
-  if (cp > 1) /* "alltoall" is a ring's, step by step */
-    json_put_string(w, "cp_comm_type", g_str_equal(exchange, "alltoall") ? "p2p" : "all_gather");
+  gboolean ring = g_str_equal(exchange, "alltoall"); /* step by step */
+  if (*exchange && !ring && !g_str_equal(exchange, "allgather"))
+    return launch_fail(&r->to, SIZES "cp_comm_strategy: %s: expected allgather or alltoall", exchange);
+  if (cp > 1)
+    json_put_string(w, "cp_comm_type", ring ? "p2p" : "all_gather");
   put_batch(r, data, 0, w);
   put_sharding(r, copies > 1 ? data / copies * cp : 0, w);
   json_put_string(w, "framework", r->framework ? r->framework : "fsdp");
@@ -134,6 +168,10 @@ static void put_recompute(ConfigReading *r, JsonWriter *w)
   int layers = config_int(r, MEGATRON "recompute_num_layers", 1);
   gboolean block = g_str_equal(method, "block");
 
+  if (layers < 0)
+    launch_fail(&r->to, MEGATRON "recompute_num_layers: %d: expected a whole number from 0", layers);
+  if (*method && !block && !g_str_equal(method, "uniform"))
+    launch_fail(&r->to, MEGATRON "recompute_method: %s: expected uniform or block", method);
   json_put_string(w, "recompute_granularity", block && layers == 0 ? "none" : *kind ? kind : "full");
   if (full && (block ? layers > 0 : layers > 1)) {
     json_put_string(w, "recompute_method", block ? method : "uniform");
@@ -143,10 +181,10 @@ static void put_recompute(ConfigReading *r, JsonWriter *w)
 
 static gboolean put_megatron(ConfigReading *r, JsonWriter *w)
 {
-  int tp = config_int(r, MEGATRON "tp_degree", 1), pp = config_int(r, MEGATRON "pp_degree", 1);
-  int cp = config_int(r, MEGATRON "context_parallel_size", 2);
-  int ep = config_int(r, MEGATRON "expert_model_parallel_size", 1);
-  int etp = config_int(r, MEGATRON "expert_tensor_parallel_size", 1);
+  int tp = read_count(r, MEGATRON "tp_degree", 1), pp = read_count(r, MEGATRON "pp_degree", 1);
+  int cp = read_count(r, MEGATRON "context_parallel_size", 2);
+  int ep = read_count(r, MEGATRON "expert_model_parallel_size", 1);
+  int etp = read_count(r, MEGATRON "expert_tensor_parallel_size", 1);
 
   if (!*settings_text(r->from, MEGATRON "context_parallel_size"))
     launch_assume(&r->to, "context_parallel_size: 2: the file names none, and accelerate then takes 2");
@@ -156,7 +194,7 @@ static gboolean put_megatron(ConfigReading *r, JsonWriter *w)
   json_put_int(w, "expert_model_parallel_size", ep);
   if (ep > 1)
     json_put_int(w, "expert_tensor_parallel_size", etp);
-  put_batch(r, r->to.out->gpus / (tp * pp * cp), config_int(r, MEGATRON "num_micro_batches", 1), w);
+  put_batch(r, r->to.out->gpus / (tp * pp * cp), read_count(r, MEGATRON "num_micro_batches", 1), w);
   json_put_int(w, "zero_stage", config_true(r, MEGATRON "use_distributed_optimizer", FALSE));
   if (config_true(r, MEGATRON "optimizer_cpu_offload", FALSE))
     put_offload(w, FALSE);
@@ -173,11 +211,11 @@ static gboolean read_plan(ConfigReading *r)
   JsonWriter w;
 
   if (g_str_equal(type, "DEEPSPEED"))
-    return launch_fail(&r->to, "distributed_type: DEEPSPEED: expected DeepSpeed's own JSON in place of this file, the "
-                       "one of deepspeed_config_file");
+    return launch_fail(&r->to, "distributed_type: DEEPSPEED: expected DeepSpeed's own JSON in place of this file, "
+                       "the one of deepspeed_config_file");
   if (!fsdp && !g_str_equal(type, "MEGATRON_LM"))
-    return launch_fail(&r->to, "distributed_type: %s: expected FSDP or MEGATRON_LM: nothing is divided here (--framework "
-                       "ddp plans without a file)", type);
+    return launch_fail(&r->to, "distributed_type: %s: expected FSDP or MEGATRON_LM: nothing is divided here "
+                       "(--framework ddp plans without a file)", type);
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
   json_put_string(&w, "precision", precision_of(r));

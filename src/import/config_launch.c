@@ -118,7 +118,7 @@ gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each)
   if (each < 1 || each > 10000000)
     return launch_fail(&r->to, "degrees of %" G_GINT64_FORMAT " ranks in all: expected 1 to 10000000", each);
   if (r->gpus > 0 && told > 0 && gpus != told)
-    return launch_fail(&r->to, "--gpus: %d: expected the %" G_GINT64_FORMAT " that the degrees come to", r->gpus, told);
+    return launch_fail(&r->to, "--gpus: %d: expected the %" G_GINT64_FORMAT " that the file comes to", r->gpus, told);
   if (r->gpus > 0 && gpus % each)
     return launch_fail(&r->to, "--gpus: %d: expected a multiple of the %d that the degrees divide", r->gpus, (int)each);
   if (gpus <= 0) {
@@ -145,8 +145,9 @@ Launch *config_read(const ConfigTool *tool, const char *text, const char *name, 
   g_autoptr(Settings) all = tool->parse(text), chosen = NULL;
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
-  ConfigReading r = { .from = all, .gpus = options->gpus, .seq = options->seq, .batch = options->batch, .hidden = options->hidden,
-                      .framework = options->framework, .given = options->given, .to = { name, out, &first, FALSE } };
+  ConfigReading r = { .from = all, .gpus = options->gpus, .seq = options->seq, .batch = options->batch,
+                      .hidden = options->hidden, .framework = options->framework, .given = options->given,
+                      .to = { name, out, &first, FALSE } };
 
   out->tool = tool->tool;
   out->title = tool->title;
