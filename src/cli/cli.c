@@ -130,6 +130,17 @@ static gboolean check_values(char **argv, const GOptionEntry *entries, GError **
   return TRUE;
 }
 
+/* Whether an option may stand twice, as behind an alias that has it: several, or how long and on what an answer is
+ * worked out and how much of it is shown. */
+static gboolean may_repeat(const GOptionEntry *entry)
+{
+  static const char *const means[] = { "threads", "top", "time-limit", "seconds", "meet", NULL };
+
+  return entry->arg == G_OPTION_ARG_NONE || entry->arg == G_OPTION_ARG_CALLBACK ||
+         entry->arg == G_OPTION_ARG_STRING_ARRAY || entry->arg == G_OPTION_ARG_FILENAME_ARRAY ||
+         g_strv_contains(means, entry->long_name);
+}
+
 /* GLib takes the last of several, so that of two clusters one would be planned for without a word. */
 static gboolean check_once(char **argv, const GOptionEntry *entries, GError **error)
 {
@@ -138,11 +149,14 @@ static gboolean check_once(char **argv, const GOptionEntry *entries, GError **er
   for (int i = 1; argv[i] && strcmp(argv[i], "--") != 0; i++) {
     const GOptionEntry *entry = entry_in(entries, argv[i]);
     const char *equals = strchr(argv[i], '='), *value = equals ? equals + 1 : argv[i + 1];
-    if (!entry || entry->arg == G_OPTION_ARG_NONE || entry->arg == G_OPTION_ARG_CALLBACK ||
-        entry->arg == G_OPTION_ARG_STRING_ARRAY || entry->arg == G_OPTION_ARG_FILENAME_ARRAY)
+    if (!entry || may_repeat(entry))
       continue;
     const char *first = g_hash_table_lookup(seen, entry);
-    if (first && value && !g_str_equal(first, value))
+    gboolean differs = first && value && !g_str_equal(first, value);
+    if (differs && g_strcmp0(entry->arg_description, "LIST") == 0)
+      return input_error(error, "--%s: %s: expected one list, as --%s %s,%s", entry->long_name, value,
+                         entry->long_name, first, value);
+    if (differs)
       return input_error(error, "--%s: %s: expected once, it is %s already", entry->long_name, value, first);
     g_hash_table_insert(seen, (gpointer)entry, (gpointer)value);
     i += !equals && value;

@@ -42,7 +42,8 @@ q --tp 8
 q --sequence-length 4k
 q --exact=no
 q --gpus 8 -g 16
-q --gpus 8 --gpus=8 --exact=no
+q --gpus 8 --gpus=8 --top 3 --top 1 --exakt
+q --fix tp=8 --fix pp=2
 q --plots --exact
 q --output --help
 q --colour
