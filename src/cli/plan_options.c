@@ -232,13 +232,14 @@ static const GOptionEntry options[] = {
     "MODEL:TOKENS[:BATCH]" },
   { "vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, INTO(vary), "Train on a cluster with other numbers", "KEY=V,V" },
   { "improve", 0, 0, G_OPTION_ARG_FILENAME, INTO(improve),
-    "What to change in a plan, or in a file of Megatron-LM, Megatron-Bridge, nanotron, torchtitan, DeepSpeed or accelerate; "
-    "--export writes it",
+    "What to change in a plan, or in a file of Megatron-LM, Megatron-Bridge, nanotron, torchtitan, DeepSpeed or "
+    "accelerate; --export writes it",
     "FILE" },
   { "script-args", 0, 0, G_OPTION_ARG_STRING, INTO(script_args),
     "What the script of --improve is started with, as in \"SIZE=8B 4 1e-5\": variables, then arguments", "WORDS" },
   { "list", 0, 0, G_OPTION_ARG_STRING, INTO(list),
-    "What there is: models, kinds of Hugging Face's models, clusters, servers, gpus, links, operations, plans, frameworks, schedules, exports or keys", "WHAT" },
+    "What there is: models, kinds (of Hugging Face's models), clusters, servers, gpus, links, operations, plans, "
+    "frameworks, schedules, exports or keys", "WHAT" },
   { "tokens", 0, 0, G_OPTION_ARG_STRING, INTO(tokens),
     "Time and cost of training so many tokens, as in 300e9 or 15T", "T" },
   { "price", 0, 0, G_OPTION_ARG_STRING, INTO(price), "USD for a GPU-hour (default: the cluster's)", "USD" },

@@ -118,7 +118,8 @@ static void add_tensor(Export *e, GString *flags)
   if (p->comm_chunks)
     add(flags, "--tp-comm-overlap");
   if (p->comm_fp8)
-    export_note(e, "tp_comm_overlap_fp8: true: set fp8_buf of proj_fprop and fc2_fprop in the file of --tp-comm-overlap-cfg");
+    export_note(e, "tp_comm_overlap_fp8: true: set fp8_buf of proj_fprop and fc2_fprop in the file of "
+                "--tp-comm-overlap-cfg");
   if (l->overlaps_open & ~l->overlaps & OVERLAP_TENSOR && !megatron_fsdp(e))
     export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
   if (p->cp > 1)
