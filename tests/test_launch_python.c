@@ -478,37 +478,6 @@ START_TEST(rows_are_read)
 }
 END_TEST
 
-/* A loss in chunks, and what goes with it, is of torchtitan since April 2026; another is taken at once. Functions
- * that count tokens are of a later generation. */
-START_TEST(losses_are_read)
-{
-  static const char *const rows[][3] = {
-    { "loss=ChunkedLossWrapper.Config(loss_fn=CrossEntropyLoss.Config()),", "\"framework\": \"torchtitan-2026-05\"" },
-    { "loss=ChunkedCELoss.Config(),", "\"framework\": \"torchtitan-2026-05\"" },
-    { "loss=CrossEntropyLoss.Config(),", "\"framework\": \"torchtitan\"" },
-    { "", "\"framework\": \"torchtitan\"" },
-    { "loss=ChunkedLossWrapper.Config(),", "\"framework\": \"torchtitan-2026-09\"", ", max_context_length=4096" },
-    { "loss=CrossEntropyLoss.Config(),", "\"framework\": \"torchtitan-2026-09\"", ", num_tokens_per_train_step=524288" },
-    { "loss=ChunkedLossWrapper.Config(),", "\"framework\": \"torchtitan-2026-05\"", ", seq_len=4096" },
-  };
-
-  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
-    g_autofree char *text = g_strdup_printf("def llama3_8b() -> Trainer.Config:\n    return Trainer.Config(%s\n"
-                                            "        model_spec=model_registry(\"8B\"),\n"
-                                            "        training=TrainingConfig(disable_cuda_graphs=True%s))\n", rows[i][0], rows[i][2] ? rows[i][2] : "");
-    g_autoptr(Launch) l = launch_read(text, "llama3/c.py", &(LaunchOptions) { 64 }, NULL);
-    ck_assert_ptr_nonnull(l);
-    ck_assert_msg(strstr(l->plan, rows[i][1]) != NULL, "%s", l->plan);
-    ck_assert_uint_eq(l->unknown->len, 0);
-    gboolean later = strstr(rows[i][1], "2026-09") != NULL, whole = !strstr(rows[i][0], "Chunked");
-    gboolean said = FALSE;
-    for (guint k = 0; k < l->assumed->len; k++)
-      said |= g_str_has_prefix(l->assumed->pdata[k], "loss: ");
-    ck_assert_int_eq(said, later && whole);
-  }
-}
-END_TEST
-
 /* Nothing behind the first return is run; one that a condition leads to is none that is read, and this is said, but of a
  * function inside. */
 START_TEST(returns_end_functions)
@@ -602,6 +571,6 @@ START_TEST(what_cannot_be_written_is_said)
 END_TEST
 
 TEST_LOOPS("launch python", { rows_are_read }, { changes_read_back, FILES * MODELS, FALSE }, { changes_stand_where_they_must },
-           { own_classes_are_configurations }, { exchanges_are_read, 4 }, { losses_are_read }, { returns_end_functions }, { lines_end_alike },
+           { own_classes_are_configurations }, { exchanges_are_read, 4 }, { returns_end_functions }, { lines_end_alike },
            { what_a_plan_has_no_more_is_dropped }, { names_are_those_of_the_function }, { sequences_are_read },
            { classes_are_imported_once }, { what_cannot_be_written_is_said })

@@ -1,4 +1,4 @@
-/* torchtitan's TOML of other years: settings that were told elsewhere then. */
+/* torchtitan's TOML of other years, settings that were told elsewhere then, and generations that Python is of. */
 #include "main.h"
 
 #include "import/launch.h"
@@ -210,7 +210,47 @@ START_TEST(what_is_left_is_said)
 }
 END_TEST
 
+static gboolean says_loss(const Launch *l)
+{
+  for (guint i = 0; i < l->assumed->len; i++)
+    if (g_str_has_prefix(l->assumed->pdata[i], "loss: "))
+      return TRUE;
+  return FALSE;
+}
+
+/* A loss in chunks, and what goes with it, is of torchtitan since April 2026; another is taken at once. Functions
+ * that count tokens are of a later generation. */
+START_TEST(losses_are_read)
+{
+  static const char *const rows[][3] = {
+    { "loss=ChunkedLossWrapper.Config(loss_fn=CrossEntropyLoss.Config()),", "\"framework\": \"torchtitan-2026-05\"" },
+    { "loss=ChunkedCELoss.Config(),", "\"framework\": \"torchtitan-2026-05\"" },
+    { "loss=CrossEntropyLoss.Config(),", "\"framework\": \"torchtitan\"" },
+    { "", "\"framework\": \"torchtitan\"" },
+    { "loss=ChunkedLossWrapper.Config(),", "\"framework\": \"torchtitan-2026-09\"", ", max_context_length=4096" },
+    { "loss=CrossEntropyLoss.Config(),", "\"framework\": \"torchtitan-2026-09\"", ", num_tokens_per_train_step=524288" },
+    { "loss=ChunkedLossWrapper.Config(),", "\"framework\": \"torchtitan-2026-05\"", ", seq_len=4096" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("def llama3_8b() -> Trainer.Config:\n    return Trainer.Config(%s\n"
+                                            "        model_spec=model_registry(\"8B\"),\n"
+                                            "        training=TrainingConfig(disable_cuda_graphs=True%s))\n", rows[i][0],
+                                            rows[i][2] ? rows[i][2] : "");
+    g_autoptr(Launch) l = launch_read(text, "llama3/c.py", &(LaunchOptions) { 64 }, NULL);
+    g_autoptr(Launch) asked = launch_read(text, "llama3/c.py", &(LaunchOptions) { 64, "torchtitan-2025-11" }, NULL);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_msg(strstr(l->plan, rows[i][1]) != NULL, "%s", l->plan);
+    ck_assert_uint_eq(l->unknown->len, 0);
+    gboolean later = strstr(rows[i][1], "2026-09") != NULL, whole = !strstr(rows[i][0], "Chunked");
+    ck_assert_int_eq(says_loss(l), later && whole);
+    ck_assert_int_eq(says_loss(asked), FALSE); /* software that is asked for may take it whole */
+  }
+}
+END_TEST
+
 TEST_LOOPS("launch-torchtitan", { early_files_say_their_plan, G_N_ELEMENTS(early) }, { early_models_are_known, 3 },
            { experiments_are_said, 1 }, { early_errors_name_the_key, 1 }, { wrong_splits_are_named, 2 },
            { early_files_are_changed, 1 },
-           { what_is_left_is_said, G_N_ELEMENTS(said) }, { optimizers_that_matter_are_said, 1 })
+           { what_is_left_is_said, G_N_ELEMENTS(said) }, { optimizers_that_matter_are_said, 1 },
+           { losses_are_read, 1 })

@@ -463,23 +463,22 @@ static void put_kernels(ConfigReading *r, const Degrees *d, JsonWriter *w)
   say_compiled(r);
 }
 
-/* The first generation that has what the file says. */
-static const char *generation(ConfigReading *r, const Degrees *d, gsize dispatcher)
+static gboolean has_chunks(const Settings *s)
 {
-  const char *loss = settings_text(r->from, "loss");
-  gboolean chunks = g_str_has_prefix(loss, "Chunked");
+  return g_str_has_prefix(settings_text(s, "loss"), "Chunked");
+}
 
+/* The first generation that has what the file says. */
+static const char *generation(const ConfigReading *r, const Degrees *d, gsize dispatcher)
+{
   if (is_early(r->from))
     return settings_true(r->from, "compile.enable", FALSE) ? "torchtitan-2024-compile" : "torchtitan-2024-eager";
-  if (settings_true(r->from, FOLDED, FALSE)) {
-    if (*loss && !chunks)
-      launch_assume(&r->to, "loss: %s: simulated in chunks, as torchtitan's own configurations have it", loss);
+  if (settings_true(r->from, FOLDED, FALSE))
     return "torchtitan-2026-09";
-  }
   int converter = find_converter(r->from);
   if (converter >= 0 && g_str_equal(converters[converter].precision, "fp4"))
     return "torchtitan-2026-08";
-  return chunks || (d->tp > 1 && !d->rows) ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
+  return has_chunks(r->from) || (d->tp > 1 && !d->rows) ? "torchtitan-2026-05" : dispatchers[dispatcher].framework;
 }
 
 /* What says what torchtitan has anyway is read, and named nowhere. */
@@ -515,8 +514,11 @@ gboolean torchtitan_read(ConfigReading *r)
   put_pipeline(r, &d, &w);
   put_sharding(r, &d, &w);
   put_kernels(r, &d, &w);
-  const char *own = generation(r, &d, dispatcher);
-  json_put_string(&w, "framework", r->framework ? r->framework : own);
+  const char *own = generation(r, &d, dispatcher), *framework = r->framework ? r->framework : own;
+  const char *loss = settings_text(r->from, "loss");
+  if (*loss && !has_chunks(r->from) && settings_true(r->from, FOLDED, FALSE) && g_str_equal(framework, own))
+    launch_assume(&r->to, "loss: %s: simulated in chunks, as torchtitan's own configurations have it", loss);
+  json_put_string(&w, "framework", framework);
   json_close(&w, '}');
   if (*optimizer && g_ascii_strncasecmp(optimizer, "adam", strlen("adam")) != 0)
     launch_assume(&r->to, "optimizer: %s: simulated as AdamW", optimizer);
