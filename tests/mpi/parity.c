@@ -460,8 +460,10 @@ static void suite_init(Suite *s, const char *backend, int steps, int sequences, 
   s->lasting = long_sums_start(s->backend);
   s->models[0] = fixture_gpt_plain(layers, 32, 8, 16, 61);
   s->models[1] = fixture_llama(layers, 32, 8, 4, 16, 61);
-  for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
+  for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++) {
     s->software[i] = fixture_framework(software_list[i]);
+    s->software[i]->main_params_copied = FALSE; /* this executor updates weights where they are */
+  }
   s->models[MOE] = fixture_moe(layers, 32, 8, 16, 61, 4, 2, 16);
   s->cluster = fixture_cluster("cpu", s->backend->size);
   s->cluster->host_memory_bytes = 0x1p34; /* cores have no other */
