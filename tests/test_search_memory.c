@@ -77,19 +77,20 @@ START_TEST(ends_keep_no_placeholders)
 END_TEST
 
 /* Gradients that every backward sums are there while it runs, and those of the layer before while on their way;
- * weights that come for it, too. Never more than the simulation has, and under 1F1B nearly all of that. */
+ * weights that come for it, too. Never more than the simulation has, and under 1F1B at least 0.88 of that, and 0.94
+ * of torchtitan's stages, which sum once. */
 START_TEST(gradients_on_their_way_are_bounded)
 {
-  static const char *const frameworks[] = { "torchtitan", "deepspeed", "torchtitan-2026-08" };
+  static const char *const frameworks[] = { "torchtitan", "deepspeed", "torchtitan-2026-08", "fsdp" };
   static const char *const names[] = { "1f1b", "interleaved-rounds", "zb-v", "gpipe", "interleaved" };
   GRand *rand = g_rand_new_with_seed(8300 + _i);
-  int seen = 0, plain = 0;
+  int seen = 0, plain = 0, summed = 0;
 
   for (int n = 0; n < 600 && seen < 60; n++) {
     Instance in;
     double bound;
     int pp = 1 << g_rand_int_range(rand, 0, 3), at = pp > 1 ? g_rand_int_range(rand, 0, 5) : 0;
-    instance_odd_links(&in, frameworks[g_rand_int_range(rand, 0, 3)], 8, g_rand_int_range(rand, 0, 3));
+    instance_odd_links(&in, frameworks[g_rand_int_range(rand, 0, 4)], 8, g_rand_int_range(rand, 0, 3));
     model_free(in.model);
     in.model = g_rand_boolean(rand) ? fixture_llama(8, 1024, 8, 8, 512, 2048)
                                     : fixture_experts(8, 256, 8, 8, 512, 2048);
@@ -107,17 +108,49 @@ START_TEST(gradients_on_their_way_are_bounded)
       p->split = (LayerSplit) { .stages = 4, .layers = { 1, 3, 3, 1 } };
     if (plan_check(p, in.model, in.cluster, NULL) == RULE_NONE) {
       double peak = checked_peak(&in, p, &bound);
+      gboolean each = STATES(p)->drops_gradients;
       if (at == 0 && pp > 1 && p->zero == 2)
-        ck_assert_double_gt(bound, 0.94 * peak);
+        ck_assert_double_gt(bound, (each ? 0.88 : 0.94) * peak);
       plain += at == 0 && pp > 1 && p->zero == 2;
+      summed += pp > 1 && each;
       seen++;
     }
     instance_clear(&in);
   }
   ck_assert_int_eq(seen, 60);
   ck_assert_int_ge(plain, 3);
+  ck_assert_int_ge(summed, 5);
   g_rand_free(rand);
 }
 END_TEST
 
-TEST_LOOPS("search memory", { gradients_on_their_way_are_bounded, 4 }, { kept_placeholders_are_bounded, 4 }, { ends_keep_no_placeholders, 1 })
+/* With no more than one sum on its way a stage of two blocks has the gradients of both at its peak, beside what forwards
+ * left but for the last block's. */
+START_TEST(gradients_of_two_layers_are_bounded_closely)
+{
+  Instance in;
+
+  instance_odd_links(&in, "fsdp", 8, 1);
+  in.framework->reduce_queue = 1;
+  model_free(in.model);
+  in.model = fixture_llama(8, 1024, 8, 8, 64, 2048);
+  for (int again = FALSE; again <= TRUE; again++) {
+    Plan plan = in.base;
+    double bound;
+    plan_set_schedule(&plan, schedule_find("1f1b"), 1);
+    plan.pp = 4;
+    plan.dp = 2;
+    plan.zero = 2;
+    plan.overlap.gradients = TRUE;
+    plan.recompute = again ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    plan.global_batch = 16;
+    ck_assert_int_eq(plan_check(&plan, in.model, in.cluster, NULL), RULE_NONE);
+    double peak = checked_peak(&in, &plan, &bound);
+    ck_assert_double_gt(bound, 0.99 * peak); /* with the gradients of one, 0.971 */
+  }
+  instance_clear(&in);
+}
+END_TEST
+
+TEST_LOOPS("search memory", { gradients_on_their_way_are_bounded, 4 }, { gradients_of_two_layers_are_bounded_closely, 1 },
+           { kept_placeholders_are_bounded, 4 }, { ends_keep_no_placeholders, 1 })
