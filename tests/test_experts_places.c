@@ -503,7 +503,30 @@ START_TEST(hybridep_sends_weights_of_all_experts)
 }
 END_TEST
 
-TEST_MAIN("experts_places", chunks_are_counted, threads_are_asked, threads_post_over_efa,
+/* Megatron Core refuses DeepEP beside rows that are padded, with its host's indexing or without; HybridEP takes them. */
+START_TEST(deepep_pads_no_rows)
+{
+  static const char *const frameworks[] = { "nemo-2026-04", "nemo-2026-04-library" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(frameworks); i++) {
+    Planned f;
+    planned_init(&f, fixture_experts(1, 512, 8, 16, 1024, 1000), fixture_cluster("dgx-h100", 16), frameworks[i]);
+    planned_spread(&f, 1);
+    f.plan.ep = 16;
+    f.plan.dispatch = DISPATCH_FLEX;
+    f.plan.expert_capacity = 1;
+    planned_accept(&f);
+    f.plan.expert_padded = TRUE;
+    planned_refuse(&f, RULE_EXPERTS, "plan: moe_token_dispatcher_type: \"flex\": expected another where experts are "
+                                     "padded to a capacity, DeepEP pads none");
+    f.plan.dispatch = DISPATCH_HYBRID;
+    planned_accept(&f);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+TEST_MAIN("experts_places", deepep_pads_no_rows, chunks_are_counted, threads_are_asked, threads_post_over_efa,
           hybridep_sends_weights_of_all_experts, hybridep_adds_rows_up, hybridep_has_sizes, newer_deepep_is_not_cut,
           experts_of_a_token_differ, ranks_hold_several_groups, experts_in_turn_are_counted,
           nodes_behind_a_spine_are_counted, deepep_takes_eights, hybridep_takes_domains_alike)

@@ -107,6 +107,10 @@ static gboolean check_dispatch(const Subject *s, GError **error)
   if (dispatch_by_kernels(p->dispatch) && cluster->device.kernels.dispatch.s_per_byte == 0)
     return broken(error, "moe_token_dispatcher_type: \"%s\": expected alltoall or allgather, no kernels of it are known "
                          "for %s", expert_dispatch_names[p->dispatch], cluster->device.name);
+  /* Megatron-Core 0.17, transformer_config.py; 0.13, MoEFlexTokenDispatcher */
+  if (p->dispatch == DISPATCH_FLEX && plan_pads_experts(p))
+    return broken(error, "moe_token_dispatcher_type: \"flex\": expected another where experts are padded to a capacity, "
+                         "DeepEP pads none");
   if (p->dispatch == DISPATCH_FLEX && f->flex_node > 0 && !deepep_runs(ranks, f->flex_node, cluster->devices_per_node))
     return broken(error, "moe_token_dispatcher_type: \"flex\": expected experts over %s%d ranks of a node, or 2, 3, "
                          "4, 6, 8, 12, 16, 18 or 20 nodes of %d, as DeepEP's kernels are made for; they are over %d ranks, "
