@@ -243,6 +243,27 @@ START_TEST(forwards_scatter_in_8_bits)
 }
 END_TEST
 
+/* Scales of the step itself are known when the product is there, too late for its buffer. */
+START_TEST(scales_of_earlier_steps_scatter)
+{
+  static const Fp8Recipe recipes[] = { FP8_DELAYED, FP8_CURRENT };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(recipes); i++) {
+    Planned f;
+    planned_init(&f, fixture_llama(4, 4096, 32, 32, 2048, 1024), fixture_cluster("dgx-h100", 8), "megatron-core");
+    planned_divide(&f, 8, 1, 1);
+    f.plan.sequence_parallel = f.plan.comm_chunks = TRUE;
+    plan_set_format(&f.plan, DTYPE_FP8);
+    f.plan.fp8_recipe = recipes[i];
+    planned_accept(&f);
+    f.plan.comm_fp8 = TRUE;
+    ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), i == 0 ? RULE_NONE : RULE_SHARDING);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 TEST_LOOPS("passes", { drawn_plans, 8 }, { schedules_that_price_anew, G_N_ELEMENTS(scheduled) },
            { some_layers_are_made_again }, { projections_sum_apart, G_N_ELEMENTS(projected) },
-           { strategies_have_their_own_groups }, { forwards_scatter_in_8_bits })
+           { strategies_have_their_own_groups }, { forwards_scatter_in_8_bits },
+           { scales_of_earlier_steps_scatter })
