@@ -238,8 +238,9 @@ END_TEST
 static double seconds_apart(const char *batch, const char *ranks, char **defaulted)
 {
   g_autofree char *row = g_strdup_printf("a,s,src,megatron,nemo-26.04.01,Qwen3-30B-A3B,48,,,,,4096,,,flash3,dgx-h100,"
-                                         "16,1,1,1,1,,16,1,1,%s,2048,none,bf16,,,data,9,,,,qwen3-30b-a3b,%s,1,deepep,"
-                                         ",1,,0,none\n", batch, ranks);
+                                         "16,1,1,1,1,,16,1,1,%s,2048,none,bf16,,,data,9,,,"
+                                         "enable_megatron_core_experimental,qwen3-30b-a3b,%s,1,deepep,,1,,0,none\n",
+                                         batch, ranks);
   return read_row(row, defaulted).predicted_s;
 }
 
@@ -445,6 +446,25 @@ START_TEST(permutations_are_noted)
 }
 END_TEST
 
+/* Recipes of one container differ in whether Megatron Core's experimental features are on, which tell what DeepEP
+ * brought apart by a kernel as long as permutations are fused; other dispatchers have nothing to tell apart. */
+START_TEST(experimental_features_are_noted)
+{
+#define EXPERIMENTAL "enable_megatron_core_experimental (DeepSeek)"
+  double left = read_row(NOTED("deepep", ""), NULL).predicted_s;
+  double unfused = read_row(NOTED("deepep", "no moe_permute_fusion"), NULL).predicted_s;
+  double pairs = read_row(NOTED("alltoall", ""), NULL).predicted_s;
+  double hybrid = read_row(NOTED("hybridep", ""), NULL).predicted_s;
+
+  ck_assert_double_lt(read_row(NOTED("deepep", "recipe; " EXPERIMENTAL "; more"), NULL).predicted_s, left);
+  ck_assert_double_eq(read_row(NOTED("deepep", "moe_permute_fusion; experimental"), NULL).predicted_s, left);
+  ck_assert_double_gt(unfused, left);
+  ck_assert_double_eq(read_row(NOTED("deepep", EXPERIMENTAL "; no moe_permute_fusion"), NULL).predicted_s, unfused);
+  ck_assert_double_eq(read_row(NOTED("alltoall", EXPERIMENTAL), NULL).predicted_s, pairs);
+  ck_assert_double_eq(read_row(NOTED("hybridep", EXPERIMENTAL), NULL).predicted_s, hybrid);
+}
+END_TEST
+
 static const struct {
   const char *note;
   int blocks, stages, first, last; /* first < 0: not read */
@@ -504,6 +524,7 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
            { capacities_are_noted }, { dispatchers_that_were_not_there }, { layers_of_an_engine_attend_by_its_kernel },
            { gates_in_turn_are_noted }, { losses_are_noted }, { permutations_are_noted },
+           { experimental_features_are_noted },
            { a_class_is_at_most_the_generations_own },
            { states_in_bf16_fit },
            { moments_are_noted },

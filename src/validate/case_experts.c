@@ -93,14 +93,23 @@ static void fill_capacity(Case *c, const Csv *csv, int row)
   c->plan.expert_padded = TRUE;
 }
 
+/* Megatron Core has one kernel for what DeepEP brought if it fuses permutations and experimental features are on. */
+static void fill_permutation(Case *c, const char *note)
+{
+  gboolean apart = strstr(note, "no moe_permute_fusion") != NULL;
+
+  c->framework->fused_permutation &= !apart;
+  if (apart || strstr(note, "enable_megatron_core_experimental"))
+    c->framework->indexes_received = apart;
+}
+
 gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error)
 {
   if (!model_has_experts(c->model))
     return TRUE;
   c->plan.ep = MAX(n->ep, 1);
   c->framework->gate_in_turn = strstr(csv_cell(csv, row, "note"), "fake balanced gate") != NULL;
-  if (strstr(csv_cell(csv, row, "note"), "no moe_permute_fusion"))
-    c->framework->fused_permutation = FALSE;
+  fill_permutation(c, csv_cell(csv, row, "note"));
   fill_expert_tensor(c, n->etp);
   fill_capacity(c, csv, row);
   return read_dispatcher(c, csv, row, error) && read_load(c, csv, row, error) && read_exchange(c, csv, row, error);
