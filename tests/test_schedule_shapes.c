@@ -139,6 +139,25 @@ static void check_replay(const Schedule *s, const ScheduleShape *shape, const do
   require(r->span_idle <= r->makespan, "idle longer than the step", s, shape);
 }
 
+/* What the shape alone says of passes that no other runs beside is what the order has. */
+static void check_alone(const Schedule *s, const ScheduleShape *shape, const ScheduleOrder *order)
+{
+  g_autofree guint8 *alone = schedule_order_alone(order);
+
+  for (int rank = 0; rank < shape->ranks && s->first; rank++) {
+    int begin = order->first[rank], end = order->first[rank + 1] - 1;
+    require(order->slots[begin].chunk == 0 && alone[begin] && order->slots[end].chunk == 0 && alone[end],
+            "a rank begins or ends elsewhere, or not alone", s, shape);
+    for (int chunk = 0; chunk < shape->chunks; chunk++) {
+      int marked[2] = { 0 };
+      for (int i = begin; i <= end; i++)
+        marked[order->slots[i].pass == PASS_BACKWARD] += alone[i] && order->slots[i].chunk == chunk;
+      for (int back = 0; back < 2; back++)
+        require(marked[back] == schedule_alone(s, shape, rank, chunk, back), "other passes are alone", s, shape);
+    }
+  }
+}
+
 static void check_shape(const Schedule *s, ScheduleShape shape, const double *t)
 {
   GError *error = NULL;
@@ -149,6 +168,7 @@ static void check_shape(const Schedule *s, ScheduleShape shape, const double *t)
   g_autoptr(ScheduleOrder) order = schedule_order_new(s, &shape);
   if (!schedule_order_check(s, &shape, order, &error))
     ck_abort_msg("%s p=%d m=%d v=%d: %s", s->name, shape.ranks, shape.micro, shape.chunks, error->message);
+  check_alone(s, &shape, order);
   check_replay(s, &shape, t, 1);
   check_replay(s, &shape, t, 0.75);
 }
@@ -178,7 +198,7 @@ START_TEST(groups)
   for (int p = 2; p <= 5; p++)
     for (int m = p; m <= 20; m++)
       for (int group = p; group <= m; group++) {
-        ScheduleShape shape = { .ranks = p, .micro = m, .chunks = 3, .group = group };
+        ScheduleShape shape = { .ranks = p, .micro = m, .chunks = 3, .group = group, .ahead = group % 2 };
         if (schedule_check(schedule_find("interleaved"), &shape, NULL))
           check_shape(schedule_find("interleaved"), shape, times[0]);
       }

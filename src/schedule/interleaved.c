@@ -67,6 +67,19 @@ static int peak(const ScheduleShape *shape, int rank)
   return MIN(warmup_of(shape, rank) + 1, shape->micro * shape->chunks);
 }
 
+/* What fill_table() has among its first n. */
+static int first(const ScheduleShape *shape, int chunk, int n)
+{
+  int group = group_of(shape), found = 0;
+
+  for (int at = 0; at < shape->micro && n > 0; at += group) {
+    int size = MIN(group, shape->micro - at);
+    found += CLAMP(n - chunk * size, 0, size);
+    n -= size * shape->chunks;
+  }
+  return found;
+}
+
 const Schedule schedule_interleaved = {
   .name = "interleaved",
   .title = "interleaved 1F1B",
@@ -76,6 +89,7 @@ const Schedule schedule_interleaved = {
   .check = check,
   .order = order,
   .peak = peak,
+  .first = first,
 };
 
 static int rounds_of(const ScheduleShape *shape)
@@ -113,6 +127,12 @@ static int peak_rounds(const ScheduleShape *shape, int rank)
   return peak(&rounds, rank);
 }
 
+static int first_of_rounds(const ScheduleShape *shape, int chunk, int n)
+{
+  ScheduleShape rounds = in_rounds(shape);
+  return first(&rounds, chunk, n);
+}
+
 const Schedule schedule_interleaved_rounds = {
   .name = "interleaved-rounds",
   .title = "interleaved 1F1B, PyTorch's rounds",
@@ -122,4 +142,5 @@ const Schedule schedule_interleaved_rounds = {
   .check = check_rounds,
   .order = order_rounds,
   .peak = peak_rounds,
+  .first = first_of_rounds,
 };

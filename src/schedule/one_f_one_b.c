@@ -23,6 +23,12 @@ static int peak(const ScheduleShape *shape, int rank)
   return MIN(shape->ranks - rank, shape->micro);
 }
 
+static int first(const ScheduleShape *shape, int chunk, int n)
+{
+  (void)chunk;
+  return MIN(n, shape->micro);
+}
+
 const Schedule schedule_1f1b = {
   .name = "1f1b",
   .title = "1F1B",
@@ -33,4 +39,5 @@ const Schedule schedule_1f1b = {
   .order = order,
   .peak = peak,
   .ahead = peak,
+  .first = first,
 };

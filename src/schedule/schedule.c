@@ -132,6 +132,13 @@ void schedule_order_free(ScheduleOrder *order)
   g_free(order);
 }
 
+/* How many forwards are alone at the start, and backwards at the end, of a rank that runs so many before its first
+ * backward. */
+static int alone_of(int ahead)
+{
+  return MAX(1, ahead - 1);
+}
+
 static void mark_alone(const Slot *slots, int n, guint8 *alone)
 {
   int ahead = 0, left = 0, forwards = 0;
@@ -140,7 +147,7 @@ static void mark_alone(const Slot *slots, int n, guint8 *alone)
     left += pass_is_backward(slots[i].pass);
     ahead += slots[i].pass == PASS_FORWARD && left == 0;
   }
-  ahead = MAX(1, ahead - 1);
+  ahead = alone_of(ahead);
   for (int i = 0; i < n; i++) {
     gboolean pair = slots[i].paired || (i > 0 && slots[i - 1].paired);
     forwards += slots[i].pass == PASS_FORWARD;
@@ -158,6 +165,18 @@ guint8 *schedule_order_alone(const ScheduleOrder *order)
     mark_alone(order->slots + order->first[rank], order->first[rank + 1] - order->first[rank],
                alone + order->first[rank]);
   return alone;
+}
+
+int schedule_alone(const Schedule *schedule, const ScheduleShape *shape, int rank, int chunk, gboolean backward)
+{
+  int all = shape->micro * shape->chunks;
+
+  if (!schedule->first)
+    return 0;
+  int n = alone_of(schedule_peak(schedule, shape, rank));
+  /* backwards mirror the chunks of forwards: the last are what the first leave */
+  return backward ? shape->micro - schedule->first(shape, shape->chunks - 1 - chunk, all - n)
+                  : schedule->first(shape, chunk, n);
 }
 
 int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank)

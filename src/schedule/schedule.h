@@ -150,6 +150,11 @@ typedef struct {
    * input gradients, at most. The forward of each further micro-batch comes behind the backward of the one that is
    * so many before it. At least 1; NULL = not known. */
   int (*ahead)(const ScheduleShape *shape, int rank);
+
+  /* Of the first n forwards of any rank, and of its first n whole backwards with chunks mirrored, those of a
+   * chunk. `peak` is then what a rank runs before its first backward, and no pass is split or paired. NULL = not
+   * known. */
+  int (*first)(const ScheduleShape *shape, int chunk, int n);
 } Schedule;
 
 /* All schedules, ending with NULL; names as plan files spell them. */
@@ -238,6 +243,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ScheduleOrder, schedule_order_free)
  * pipeline the first forward and the last backward (Megatron Core, combined_1f1b_schedule_for_no_pipelining()). A
  * pair's slots never are. The caller frees it. */
 guint8 *schedule_order_alone(const ScheduleOrder *order);
+
+/* How many forwards, or backwards, of a rank's chunk it marks, from the shape alone; the rank's first forward and its
+ * last backward, of chunk 0, are among them. 0 where the order has no closed form (Schedule.first). */
+int schedule_alone(const Schedule *schedule, const ScheduleShape *shape, int rank, int chunk, gboolean backward);
 
 /* Whether an order runs every pass that it must exactly once, each behind what
  * it needs on its rank, pairs a forward with a backward that can run beside it,

@@ -31,6 +31,7 @@ typedef struct {
   double *either_s;      /* backwards, split or not */
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
+  double *alone_s[PASS_BACKWARD + 1]; /* PassPrice's, of forwards and whole backwards */
   double *params, *expert_params; /* expert_params: of experts that are apart */
   double *narrow, *expert_narrow; /* of them, those of products in 8 or 4 bits */
   double *frozen, *expert_frozen; /* bytes of weights that are not trained */
@@ -103,8 +104,8 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
  * A pass that makes gradients of each micro-batch waits until the framework's queue of sums is as short as it has it.
  * Copies to the host and back are left out.
  *
- * Passes that no other runs beside wait for their exchanges of tokens (schedule_order_alone, PassPrice.alone_s); bounds
- * from prices alone leave that out.
+ * Passes that no other runs beside wait for their exchanges of tokens (schedule_order_alone, PassPrice.alone_s): bounds
+ * from prices alone have those that schedule_alone() counts.
  */
 double bound_time_by_order(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 

@@ -121,6 +121,25 @@ static double before_stage(const Bound *b, const double *sum, int stage)
   return stage == 0 ? 0 : sum[MIN(bound_first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 
+/* What a rank's passes that no other runs beside take longer, and those on the ranks before it of the first micro-batch
+ * and of the last one's gradient, which are first and last there. */
+static double alone_s(const Bound *b, int rank)
+{
+  const Schedule *schedule = b->layout->pipeline.schedule;
+  double seconds = 0;
+
+  if (!b->layout->passes.overlap_exchange || !schedule->first || !bound_keeps_order(b->layout))
+    return 0;
+  for (int back = 0; back < 2; back++) {
+    const double *sum = b->sums->alone_s[back ? PASS_BACKWARD : PASS_FORWARD];
+    seconds += before_stage(b, sum, rank);
+    for (int chunk = 0; chunk < b->shape.chunks; chunk++)
+      seconds += schedule_alone(schedule, &b->shape, rank, chunk, back) *
+                 sum_of_stage(b, sum, bound_stage(b, rank, chunk));
+  }
+  return seconds;
+}
+
 /* What a rank waits for: the forward of each micro-batch comes behind the backward of one that was some before it
  * (Schedule.ahead), which went on to the last stage and back. Turns of that many micro-batches follow each other on
  * every rank, with what comes before the first and behind the last. */
@@ -156,8 +175,9 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
     double sends_s = sends_to(b, stage) * send, fill = before_stage(b, b->sums->forward_s, stage) + sends_s;
     /* forwards that are slots of their own may be made again before the gradient comes */
     double again = schedule->recompute ? before_stage(b, b->sums->forward_s, stage) : 0;
-    double drain = MAX(0, before_stage(b, back, stage) - again) + sends_s, work = m * micro_s(b, rank);
-    double passing = schedule->split ? m * passing_s(b, rank) : work;
+    double drain = MAX(0, before_stage(b, back, stage) - again) + sends_s;
+    double work = m * micro_s(b, rank) + alone_s(b, rank);
+    double passing = schedule->split ? m * passing_s(b, rank) : work; /* those alone are of whole backwards */
     b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
     const RankEnd none = { 0 }, *end = ends ? find_rank_end(b, rank, ends) : &none;
     longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
