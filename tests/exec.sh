@@ -1,8 +1,8 @@
 #!/bin/sh
 # The executor: PyTorch's losses, data of each communication call, what passes run, op by op, numbers that are not
 # finite, the loss scale, parity of some plans with one rank. PLANS (cover: each setting and schedule once, for three
-# steps): how many of each number of ranks; all: the whole table, also of 8 ranks, printed. STOP: exit 1 where a check
-# fails.
+# steps of half the sequences through half the layers): how many of each number of ranks; all: the whole table, also of
+# 8 ranks, printed. STOP: exit 1 where a check fails.
 set -u
 
 if ! command -v tdp-run >/dev/null; then
@@ -49,7 +49,8 @@ reference() { # reference CASE MODEL PLAN
 }
 
 parity() { # parity N
-  check "parity, $1 ranks" mpi "$1" "$BUILD/tests/mpi/parity" "$plans" 1/1 cpu $steps
+  # shellcheck disable=SC2086 # two arguments, or none
+  check "parity, $1 ranks" mpi "$1" "$BUILD/tests/mpi/parity" "$plans" 1/1 cpu $steps $size
   if [ "$plans" = all ]; then cat "$work/out"; fi
 }
 
@@ -84,7 +85,7 @@ products() {
 }
 
 plans=${PLANS:-cover}
-if [ "$plans" = cover ]; then steps=3; else steps=10; fi
+if [ "$plans" = cover ]; then steps=3 size="8 4"; else steps=10 size=; fi
 check "OpenBLAS's kernels" products
 for model in tiny tiny-llama; do check "PyTorch, $model" reference $model $model tiny-single; done
 own=tests/reference
