@@ -152,7 +152,7 @@ static gboolean write_files(const Validation *v, const Options *o, GError **erro
 static gboolean run(char **files, const Options *o, GError **error)
 {
   /* what is written anew need not be there */
-  g_autoptr(Accuracy) accuracy = o->write_accuracy ? NULL : accuracy_load(error);
+  g_autoptr(Accuracy) accuracy = accuracy_load(o->write_accuracy ? NULL : error);
   if (!accuracy && !o->write_accuracy)
     return FALSE;
   g_autoptr(Validation) v = validate(files, o, -1, accuracy, error);
