@@ -451,6 +451,9 @@ END_TEST
 START_TEST(experimental_features_are_noted)
 {
 #define EXPERIMENTAL "enable_megatron_core_experimental (DeepSeek)"
+#define DEEP(note)                                                                                                     \
+  "a,s,src,megatron,megatron-core-dev-2026-06,Qwen3-30B-A3B,48,,,,,4096,,,flash3,dgx-h100,16,1,1,1,,,16,1,1,1,64,"    \
+  "none,bf16,,,data,9,,," note ",qwen3-30b-a3b,16,1,deepep,,1,,0,none\n"
   double left = read_row(NOTED("deepep", ""), NULL).predicted_s;
   double unfused = read_row(NOTED("deepep", "no moe_permute_fusion"), NULL).predicted_s;
   double pairs = read_row(NOTED("alltoall", ""), NULL).predicted_s;
@@ -460,6 +463,8 @@ START_TEST(experimental_features_are_noted)
   ck_assert_double_eq(read_row(NOTED("deepep", "moe_permute_fusion; experimental"), NULL).predicted_s, left);
   ck_assert_double_gt(unfused, left);
   ck_assert_double_eq(read_row(NOTED("deepep", EXPERIMENTAL "; no moe_permute_fusion"), NULL).predicted_s, unfused);
+  ck_assert_double_eq(read_row(NOTED("deepep", EXPERIMENTAL "; no enable_experimental"), NULL).predicted_s, left);
+  ck_assert_double_gt(read_row(DEEP("no enable_experimental"), NULL).predicted_s, read_row(DEEP(""), NULL).predicted_s);
   ck_assert_double_eq(read_row(NOTED("alltoall", EXPERIMENTAL), NULL).predicted_s, pairs);
   ck_assert_double_eq(read_row(NOTED("hybridep", EXPERIMENTAL), NULL).predicted_s, hybrid);
 }

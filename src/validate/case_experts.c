@@ -99,8 +99,10 @@ static void fill_permutation(Case *c, const char *note)
   gboolean apart = strstr(note, "no moe_permute_fusion") != NULL;
 
   c->framework->fused_permutation &= !apart;
-  if (apart || strstr(note, "enable_megatron_core_experimental"))
-    c->framework->indexes_received = apart;
+  if (apart || strstr(note, "no enable_experimental"))
+    c->framework->indexes_received = TRUE;
+  else if (strstr(note, "enable_megatron_core_experimental"))
+    c->framework->indexes_received = FALSE;
 }
 
 gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error)
