@@ -4,6 +4,7 @@
 #include "planned.h"
 #include "schedule/schedule.h"
 #include "search/bound.h"
+#include "search/least_work.h"
 #include "search/price_cache.h"
 #include "sim/simulate.h"
 
@@ -95,6 +96,64 @@ START_TEST(ramps_are_bounded)
 }
 END_TEST
 
+/* A pipeline of several chunks a rank whose blocks are cut at random; or none, of one. */
+static void draw_cut(Planned *f, GRand *rand)
+{
+  int pp = 1 << g_rand_int_range(rand, 0, 3), chunks = pp > 1 ? g_rand_int_range(rand, 2, 5) : 1, stages = pp * chunks;
+  int blocks = stages > 2 && g_rand_boolean(rand) ? stages - 2 : 20;
+
+  setup(f, blocks, "dgx-h100", "megatron-core-2026");
+  for (int t = 0; t < f->cluster->n_tiers; t++)
+    f->cluster->tiers[t].bytes_per_s *= g_rand_double_range(rand, 0.05, 1);
+  if (g_rand_boolean(rand))
+    f->framework->issue_s = exp(g_rand_double_range(rand, -14, -9));
+  f->model->specs[f->model->layers[2]].ffn.width = 64 << g_rand_int_range(rand, 0, 9);
+  planned_divide(f, 1, pp, 16 / pp);
+  plan_set_schedule(&f->plan, schedule_find(names[chunks > 1]), chunks);
+  f->plan.zero = 1;
+  f->plan.overlap.gradients = f->plan.overlap.parameters = f->plan.overlap.pipeline = TRUE;
+  f->plan.micro_batch = 8;
+  f->plan.global_batch = 16 * f->plan.micro_batch * g_rand_int_range(rand, 1, 9);
+  f->plan.split.stages = pp > 1 ? stages : 0;
+  for (int stage = 1; stage < stages - 1; stage++)
+    f->plan.split.layers[stage] = 1;
+  for (int left = blocks - MAX(stages - 2, 0); pp > 1 && left > 0; left--)
+    f->plan.split.layers[g_rand_int_range(rand, 0, stages)]++;
+}
+
+/* However layers are cut no step takes less than what is said before, of which ramps are a part; nor, where the host is
+ * left out, one whose host issues everything at once. */
+START_TEST(ramps_are_in_least_steps)
+{
+  GRand *rand = g_rand_new_with_seed(7300 + _i);
+  int seen = 0, counted = 0, close = 0;
+
+  for (int n = 0; n < 800 && seen < 60; n++) {
+    Planned f;
+    draw_cut(&f, rand);
+    if (plan_check(&f.plan, f.model, f.cluster, NULL) == RULE_NONE) {
+      const Layout layout = layout_of(&f.plan);
+      g_autoptr(PriceCache) cache = price_cache_new(f.model, f.cluster);
+      for (int unhosted = 0; unhosted < 2; unhosted++) {
+        LeastWork work = price_cache_least(cache, &layout.passes, unhosted);
+        double least_s = least_step_s(&work, f.plan.schedule, &layout.pipeline.shape);
+        f.framework->issue_s = unhosted ? 0 : f.framework->issue_s;
+        ck_assert_double_le(least_s, step_of(&f));
+        close += least_s > 0.97 * step_of(&f);
+        work.alone_s = work.block_alone_s[0] = work.block_alone_s[1] = 0;
+        counted += least_s > 1.02 * least_step_s(&work, f.plan.schedule, &layout.pipeline.shape);
+      }
+      seen++;
+    }
+    planned_clear(&f);
+  }
+  ck_assert_int_eq(seen, 60);
+  ck_assert_int_gt(counted, 20);
+  ck_assert_int_gt(close, 1);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* What stands for another dispatcher takes no longer where all passes are alone, either: the ramps of a pipeline are. */
 START_TEST(dispatchers_stand_for_others_alone)
 {
@@ -136,4 +195,5 @@ START_TEST(dispatchers_stand_for_others_alone)
 }
 END_TEST
 
-TEST_LOOPS("search alone", { ramps_are_bounded, 4 }, { dispatchers_stand_for_others_alone, 2 })
+TEST_LOOPS("search alone", { ramps_are_bounded, 4 }, { ramps_are_in_least_steps, 4 },
+           { dispatchers_stand_for_others_alone, 2 })

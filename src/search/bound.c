@@ -10,7 +10,8 @@ static double **sum_at(PriceSums *s, int i)
 {
   double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->weight_s, &s->either_s, &s->least_s,
                             &s->least_input_s, &s->params, &s->expert_params, &s->narrow, &s->expert_narrow,
-                            &s->alone_s[PASS_FORWARD], &s->alone_s[PASS_BACKWARD], &s->frozen, &s->expert_frozen, &s->saved, &s->deferred };
+                            &s->alone_s[PASS_FORWARD], &s->alone_s[PASS_BACKWARD], &s->frozen, &s->expert_frozen,
+                            &s->saved, &s->deferred };
   G_STATIC_ASSERT(G_N_ELEMENTS(sums) == SUMS);
   return sums[i];
 }
