@@ -132,5 +132,6 @@ double trace_row_reserved(const Trace *t, int row)
 
   if (t->rows[row].taken_bytes == 0)
     return peak;
-  return MAX(peak, peak_until(t, row, optimizer_start(t, row), bytes) + t->rows[row].taken_bytes);
+  double taken = peak_until(t, row, optimizer_start(t, row), bytes) + t->rows[row].taken_bytes;
+  return MAX(peak, taken);
 }
