@@ -29,8 +29,8 @@ judge() { # judge NAME STATUS: with the last line of the output
   fi
 }
 
-kernels() { # kernels ORDER SEED
-  EMULATED_ORDER=$1 EMULATED_SEED=$2 "$device/gpu-kernels" "$2" >"$work/out" 2>"$work/err"
+kernels() { # kernels ORDER SEED [SHAPES]
+  EMULATED_ORDER=$1 EMULATED_SEED=$2 "$device/gpu-kernels" "$2" "${3:-20}" >"$work/out" 2>"$work/err"
   judge "operations on the emulated device, $1, seed $2" $?
 }
 
@@ -62,7 +62,7 @@ if [ "$whole" = all ]; then
     plans 4 16 1/1 $order 8
   done
 else
-  kernels random 1
+  kernels random 1 6
   plans 2 16 2/8 others-first 2 8 4
   plans 2 16 11/16 lazy 3 8 4
   plans 4 16 3/8 random 4 8 4 # the first step's buffers are not yet those of the others
