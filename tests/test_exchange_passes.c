@@ -232,8 +232,8 @@ START_TEST(rows_received_are_indexed)
   for (int indexes = 0; indexes < 2; indexes++) {
     f.framework->indexes_received = indexes;
     f.framework->operation_s = 0;
-    ck_assert_double_eq(planned_op_operations(&f, 1, "index received rows", FALSE), indexes * 19);
-    ck_assert_double_eq(planned_op_operations(&f, 1, "index received rows", TRUE), indexes * 10);
+    ck_assert_double_eq(planned_op_operations(&f, 1, "index received rows", FALSE), indexes * 12);
+    ck_assert_double_eq(planned_op_operations(&f, 1, "index received rows", TRUE), indexes * 6);
     alone_s[indexes] = pass_of(&f, PASS_BACKWARD).idle_s;
     f.framework->operation_s = 1e-5;
     idle_s[indexes] = pass_of(&f, PASS_FORWARD).seconds - pass_of(&f, PASS_FORWARD).host_s;

@@ -12,10 +12,7 @@
 #define ROUTER_BACKWARD_OPERATIONS 20
 #define SORT_BACKWARD_OPERATIONS 5
 static const int sort_operations[DISPATCH_COUNT] = {
-  [DISPATCH_ALL_TO_ALL] = 17,
-  [DISPATCH_GATHER] = 17,
-  [DISPATCH_FLEX] = 8,
-  [DISPATCH_HYBRID] = 2,
+  [DISPATCH_ALL_TO_ALL] = 17, [DISPATCH_GATHER] = 17, [DISPATCH_FLEX] = 8, [DISPATCH_HYBRID] = 2
 };
 
 static void router(Build *b, double rows)
@@ -521,15 +518,17 @@ static void combine(Build *b, double row_bytes)
 }
 
 /* Which experts rows of DeepEP are for, by masks whose sizes the host asks for (Megatron Core, _indices_to_multihot()). */
-static void index_received(Build *b, double rows)
+static void index_received(Build *b, double rows, double received)
 {
-  double bytes = rows * (32.0 * b->spec->ffn.experts_per_token + 26.0 * b->spec->ffn.experts / b->passes->ep);
+  const FeedForward *f = &b->spec->ffn;
+  double bytes = rows * (12.0 * f->experts_per_token + 21.0 * f->experts / b->passes->ep) + 160 * received;
 
   if (b->passes->dispatch != DISPATCH_FLEX || !b->passes->framework->indexes_received || b->expert.size < 2)
     return;
   b->counted = TRUE;
-  build_stream(b, &(Stream) { .name = "index received rows", .forward_kernels = 19, .backward_kernels = 10,
-                              .forward_bytes = bytes, .backward_bytes = bytes / 2 });
+  build_stream(b, &(Stream) { .name = "index received rows", .forward_bytes = bytes, .backward_bytes = bytes / 2,
+                              .forward_kernels = 19, .forward_operations = 12, .backward_kernels = 10,
+                              .backward_operations = 6 });
   backward_op(b, b->work->backward->len - 1)->counted = TRUE;
 }
 
@@ -547,7 +546,7 @@ static void by_place(Build *b)
   dispatch(b, b->rows, 0);
   gather_routes(b);
   exchange_by_place(b, WAY_THERE, &rows);
-  index_received(b, rows.delivered);
+  index_received(b, rows.delivered, received);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received, TRUE);
   local_experts(b, etp * received);
