@@ -46,6 +46,19 @@ static double collective_s(const char *name, double bytes, int ranks)
   return 20e-6 + bytes * collective_bus_factor(collective, ranks) * added / 2e9;
 }
 
+/* A walk stays in the cache up to WALK_CACHE; a byte beyond takes as much longer as BEYOND says, while both ranks walk
+ * half as much again, and one that is written more than one that is only read. */
+#define WALK_CACHE (90 * 1048576.0)
+#define BEYOND 40e9
+
+static double walk_s(const MachinePoint *p)
+{
+  double kind = g_str_equal(p->name, "update") ? 1.25 : 0.75;
+  double beyond = p->bytes > WALK_CACHE ? kind * (p->busy > 1 ? 1.5 : 1) / BEYOND : 0;
+
+  return p->bytes * (1 / 25e9 + beyond);
+}
+
 /* Seconds of a point on the made-up machine; with both ranks products take twice as long, the rest half again. */
 static double made_up_s(const MachinePoint *p)
 {
@@ -65,6 +78,8 @@ static double made_up_s(const MachinePoint *p)
   case POINT_TURN: /* each but the first product loses SWITCH */
     return TURN_PAIRS * (flops / PEAK + LAUNCH + p->bytes / (0.25 * COPY)) +
            (p->backward ? 0 : TURN_PAIRS - 1) * SWITCH * MIN(1, (LAUNCH + p->bytes / (0.25 * COPY)) / SWITCH_AFTER);
+  case POINT_WALK:
+    return walk_s(p);
   case POINT_LAUNCH:
     return LAUNCH;
   default:
@@ -187,6 +202,83 @@ START_TEST(made_up_machine_is_found)
     double found = matmul_s(&c->device, &(Matmul) { 320, 448, 192, 1, DTYPE_FP32, .product = product });
     ck_assert_double_eq_tol(found / (2.0 * 320 * 448 * 192 / PEAK), slower[product], 0.03);
   }
+}
+END_TEST
+
+static void walk_like(GArray *points, double (*seconds)(const MachinePoint *p))
+{
+  for (guint i = 0; i < points->len; i++) {
+    MachinePoint *p = &g_array_index(points, MachinePoint, i);
+    p->seconds = p->kind == POINT_WALK ? seconds(p) : p->seconds;
+  }
+}
+
+static double always_near(const MachinePoint *p)
+{
+  return p->bytes * (p->busy > 1 ? 1.05 : 1) / 25e9;
+}
+
+/* Beyond a cache that is smaller than the pools of other points. */
+static double soon_far(const MachinePoint *p)
+{
+  return p->bytes / (p->bytes > 12e6 ? 10e9 : 25e9);
+}
+
+static double far_together(const MachinePoint *p)
+{
+  return p->busy > 1 ? walk_s(p) : p->bytes / 25e9;
+}
+
+START_TEST(cache_is_found)
+{
+  g_autoptr(GArray) points = made_up(&head);
+  g_auto(MachineFit) fit = { 0 };
+
+  ck_assert(machine_fit(&head, points, &fit, NULL));
+  g_autoptr(Cluster) c = loaded(&fit);
+  ck_assert_double_eq_tol(c->device.l2_bytes, 90.5 * 1048576, 1048576); /* half way from 64 to 128 MiB */
+  ck_assert_double_eq_tol(c->device.beyond_l2_bytes_per_s, BEYOND, 1e-3 * BEYOND);
+  ck_assert_double_eq_tol(c->device.beyond_l2_crowding, 1.5, 1e-3);
+}
+END_TEST
+
+/* Neither a cache larger than all walks, nor one that kernels' constants exceed; together is enough. */
+START_TEST(cache_is_told_where_walks_leave_it)
+{
+  double (*const walks[])(const MachinePoint *p) = { always_near, soon_far, far_together };
+
+  for (int i = 0; i < 3; i++) {
+    g_autoptr(GArray) points = made_up(&head);
+    g_auto(MachineFit) fit = { 0 };
+    walk_like(points, walks[i]);
+    ck_assert(machine_fit(&head, points, &fit, NULL));
+    g_autoptr(Cluster) c = loaded(&fit);
+    ck_assert_int_eq(c->device.beyond_l2_bytes_per_s > 0, i == 2);
+    ck_assert_int_eq(c->device.l2_bytes > 0, i == 2);
+    ck_assert(i < 2 || c->device.beyond_l2_crowding == 1);
+    ck_assert(i < 2 || fabs(c->device.beyond_l2_bytes_per_s / BEYOND * 1.5 - 1) < 1e-3);
+  }
+}
+END_TEST
+
+/* Points of a GPU have no walks, and those of a rank with little memory no long ones. */
+START_TEST(walks_are_as_long_as_memory_allows)
+{
+  MachineHead small = head, gpu = head;
+  double longest[3] = { 0 };
+
+  small.memory_bytes = 1e9;
+  gpu.units = 100;
+  const MachineHead *const heads[] = { &head, &small, &gpu };
+  for (int h = 0; h < 3; h++) {
+    g_autoptr(GArray) points = points_design(heads[h]);
+    for (guint i = 0; i < points->len; i++)
+      if (g_array_index(points, MachinePoint, i).kind == POINT_WALK)
+        longest[h] = MAX(longest[h], g_array_index(points, MachinePoint, i).bytes);
+  }
+  ck_assert_double_eq(longest[0], 256 * 1048576.0);
+  ck_assert_double_eq(longest[1], 64 * 1048576.0);
+  ck_assert_double_eq(longest[2], 0);
 }
 END_TEST
 
@@ -355,6 +447,7 @@ START_TEST(bad_files)
   refused(COLUMNS "machine,x,y,,,,,2,,1e9,,1e300,,\n", "seconds: \"1e300\": expected a number above 0 and at most");
   refused(MACHINE "warp,a,forward,1,1,1,1,1,1,0,3,1,1,1\n", "kind: \"warp\"");
   refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,0,1,1\n", "seconds");
+  refused(MACHINE "walks,read,forward,0,0,0,0,1,1,8e6,3,1,1,1\n", "reference, turn or walk");
   refused(MACHINE "matmul,nt,forward,-1,1,1,1,1,1,0,3,1,1,1\n", "m: \"-1\"");
   refused(MACHINE "collective,nt,forward,1,1,1,1,1,1,0,3,1,1,1\n", "a collective");
 }
@@ -372,7 +465,8 @@ START_TEST(points_without_products)
 }
 END_TEST
 
-TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, drift_is_found,
+TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, cache_is_found,
+          cache_is_told_where_walks_leave_it, walks_are_as_long_as_memory_allows, drift_is_found,
           ranks_take_turns, nodes_have_a_network, one_rank_has_no_link,
           file_keeps_points, runs_are_merged,
           slowest_is_relative_to_its_run, bad_files, points_without_products)

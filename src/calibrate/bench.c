@@ -12,6 +12,7 @@
 #define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* room for the largest message and copy */
 #define LIKE 32 /* weights, or saved activations, of the kind in a model: so many come before the same one again */
 #define VOCAB 512
+#define WALK_BLOCK 16384 /* bytes: half of the nearest cache of most cores */
 #define REFERENCE_SIDE(large) ((large) ? 2048 : 192)
 
 /* ---- operands ---- */
@@ -107,10 +108,23 @@ gboolean bench_init(Bench *h, Backend *b)
   return TRUE;
 }
 
+gboolean bench_walk_room(Bench *h, gsize bytes)
+{
+  h->walk = h->b->alloc(h->b, h->s, bytes);
+  if (!h->walk)
+    return FALSE;
+  h->walk_bytes = bytes;
+  h->b->zero(h->b, h->s, h->walk, bytes);
+  h->b->sync(h->b, h->s);
+  return TRUE;
+}
+
 void bench_clear(Bench *h)
 {
   if (!h->s)
     return;
+  if (h->walk)
+    h->b->dealloc(h->b, h->s, h->walk, h->walk_bytes);
   for (int i = 0; i < BENCH_POOLS; i++)
     if (h->pool[i])
       h->b->dealloc(h->b, h->s, h->pool[i], h->pool_bytes);
@@ -355,6 +369,17 @@ static void run_turn(Bench *h, const MachinePoint *p)
     run_gelu(h, &between);
 }
 
+/* Added to a block that stays in the nearest cache, or that is added to it: zeros. */
+static void run_walk(Bench *h, const MachinePoint *p)
+{
+  gboolean writes = p->name[0] == 'u';
+  gsize n = WALK_BLOCK / element_bytes(h);
+  char *block = h->pool[ZEROS];
+
+  for (gsize at = 0; at + WALK_BLOCK <= (gsize)p->bytes; at += WALK_BLOCK)
+    h->b->add(h->b, h->s, n, writes ? block : h->walk + at, writes ? h->walk + at : block);
+}
+
 /* With memory for its result, as the executor asks for it. */
 static void run_launch(Bench *h, const MachinePoint *p)
 {
@@ -413,6 +438,7 @@ static void run_disk(Bench *h, const MachinePoint *p)
 static void (*const kinds[POINT_KIND_COUNT])(Bench *h, const MachinePoint *p) = {
   [POINT_MATMUL] = run_matmul, [POINT_ATTENTION] = run_attention, [POINT_MEMORY] = run_memory,
   [POINT_TRANSFER] = run_transfer, [POINT_LAUNCH] = run_launch, [POINT_DISK] = run_disk, [POINT_TURN] = run_turn,
+  [POINT_WALK] = run_walk,
 };
 
 void bench_run(Bench *h, const MachinePoint *p)

@@ -15,6 +15,8 @@ typedef struct {
   char *pool[BENCH_POOLS]; /* walked through by the calls */
   gsize pool_bytes, host_bytes;
   gsize next[BENCH_POOLS];
+  char *walk;              /* of walk_bytes, which POINT_WALK goes through; NULL until bench_walk_room() */
+  gsize walk_bytes;
   void *host;              /* for copies */
   const char *failure;     /* of the disk; NULL */
 } Bench;
@@ -22,6 +24,9 @@ typedef struct {
 /* FALSE if memory is out; clear it either way. */
 gboolean bench_init(Bench *bench, Backend *backend);
 void bench_clear(Bench *bench);
+
+/* Room for walks through so many bytes; FALSE if memory is out. */
+gboolean bench_walk_room(Bench *bench, gsize bytes);
 
 /* The next so many bytes of a pool, at most pool_bytes. */
 void *bench_take(Bench *bench, int pool, gsize bytes);

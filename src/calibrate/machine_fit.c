@@ -227,6 +227,7 @@ gboolean machine_fit(const MachineHead *head, const GArray *points, MachineFit *
   set_attention(points, out);
   set_memory(points, out);
   machine_fit_switch(points, out);
+  machine_fit_walks(points, out);
   machine_fit_links(points, out);
   return TRUE;
 }

@@ -27,6 +27,9 @@ void machine_fit_spread(const GArray *points, MachineFit *fit);
 /* What products lose by other kernels between them, fitted to the points in turn. */
 void machine_fit_switch(const GArray *points, MachineFit *fit);
 
+/* The last-level cache and what bytes beyond it take, from walks alone. */
+void machine_fit_walks(const GArray *points, MachineFit *fit);
+
 /* The links of a node and between nodes, and how collectives slow products. */
 void machine_fit_links(const GArray *points, MachineFit *fit);
 

@@ -116,6 +116,19 @@ static void put_memory(const MachineFit *fit, JsonWriter *w)
   json_close(w, '}');
 }
 
+/* What a core has of a cache that it shares is what walks tell, not what the system says. */
+static void put_cache(const MachineFit *fit, JsonWriter *w)
+{
+  gboolean told = fit->cache_bytes > 0;
+
+  if (told || fit->head.cache_bytes > 0)
+    put(w, "l2_mib", (told ? fit->cache_bytes : fit->head.cache_bytes) / MIB);
+  if (!told)
+    return;
+  put(w, "beyond_l2_gb_per_s", fit->beyond_cache_bytes_per_s / 1e9);
+  put(w, "beyond_l2_crowding", fit->beyond_cache_crowding);
+}
+
 static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
 {
   json_open(w, "gpu", '{');
@@ -127,8 +140,7 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
   json_close(w, '}');
   put(w, "memory_gib", fit->head.memory_bytes / GIB);
   put(w, "memory_gb_per_s", fit->copy_bytes_per_s / 1e9);
-  if (fit->head.cache_bytes > 0)
-    put(w, "l2_mib", fit->head.cache_bytes / MIB);
+  put_cache(fit, w);
   json_put_int(w, "sms", fit->head.units);
   put(w, "host_gb_per_s", fit->host_bytes_per_s / 1e9);
   if (fit->rate_spread > 0)
@@ -291,6 +303,10 @@ static char *ranks_text(const MachineFit *fit)
   if (fit->switch_s > 0)
     g_string_append_printf(text, "a product loses up to %.0f us to other kernels before it, that much after %.0f us "
                            "of them\n", fit->switch_s * 1e6, fit->switch_after_s * 1e6);
+  if (fit->cache_bytes > 0)
+    g_string_append_printf(text, "a rank has %.0f MiB of the last-level cache; bytes beyond take longer, at %.1f GB/s, "
+                           "with all ranks at once %.2f times that\n", fit->cache_bytes / MIB,
+                           fit->beyond_cache_bytes_per_s / 1e9, fit->beyond_cache_crowding);
   return g_string_free(text, FALSE);
 }
 

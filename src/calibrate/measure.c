@@ -80,9 +80,11 @@ static void sleep_meanwhile(Measure *m, const MachinePoint *p)
   g_usleep((gulong)(seconds * G_USEC_PER_SEC));
 }
 
-/* Calls before those that count, as the clock goes up again behind a product. */
+/* Calls before those that count, as the clock goes up again behind a product. A walk finds what the one before left. */
 static int warming(const MachinePoint *p, int calls)
 {
+  if (p->kind == POINT_WALK)
+    return MAX(1, calls / 3);
   return p->kind == POINT_MATMUL || p->kind == POINT_DISK ? 0 : calls / 3;
 }
 
@@ -264,6 +266,17 @@ static void set_point(Measure *m, int i, int rounds)
   p->rounds = n;
 }
 
+/* Bytes of the longest walk, 0 = there is none. */
+static gsize longest_walk(const Measure *m)
+{
+  double bytes = 0;
+
+  for (guint i = 0; i < m->points->len; i++)
+    if (measure_point(m, i)->kind == POINT_WALK)
+      bytes = MAX(bytes, measure_point(m, i)->bytes);
+  return (gsize)bytes;
+}
+
 static gboolean measure_init(Measure *m, Backend *b, char *message)
 {
   int size = b->size;
@@ -276,6 +289,8 @@ static gboolean measure_init(Measure *m, Backend *b, char *message)
       return FALSE;
   }
   if (!m->world || !bench_init(&m->bench, b))
+    return FALSE;
+  if (longest_walk(m) > 0 && !is_extra(m) && !bench_walk_room(&m->bench, longest_walk(m)))
     return FALSE;
   m->start = b->event_new(b);
   m->end = b->event_new(b);

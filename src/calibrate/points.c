@@ -4,13 +4,14 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sort.h"
+#include "base/units.h"
 #include "hardware/collective.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer",
-                                         "launch", "disk", "beside", "reference", "turn", NULL };
+                                         "launch", "disk", "beside", "reference", "turn", "walk", NULL };
 
 #define FORMS 3
 static const char *const point_forms[FORMS] = { "nt", "nn", "tn" };
@@ -37,6 +38,9 @@ static MachinePoint named(PointKind kind, const char *name)
 #define WIDTHS 4
 #define LENGTHS 12
 #define SIZES 3
+#define WALK_LEAST (8 * MIB)
+#define WALK_MOST (256 * MIB)
+#define WALK_MEMORY_PART 8 /* a buffer takes at most such a part of a rank's memory */
 
 typedef struct {
   int tokens[TOKENS], widths[WIDTHS], vocabulary;
@@ -175,6 +179,19 @@ static void design_turns(GArray *points, const Shapes *of)
     }
 }
 
+/* From well within what a core has of its last-level cache to well beyond, as far as memory is. */
+static void design_walks(GArray *points, const MachineHead *head)
+{
+  static const char *const names[] = { "read", "update" };
+
+  for (double bytes = WALK_LEAST; bytes <= MIN(WALK_MOST, head->memory_bytes / WALK_MEMORY_PART); bytes *= 2)
+    for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+      MachinePoint p = named(POINT_WALK, names[i]);
+      p.bytes = bytes;
+      add(points, head->processors, p);
+    }
+}
+
 GArray *points_design(const MachineHead *head)
 {
   const Shapes *of = &shapes_of[head_is_large(head)];
@@ -193,8 +210,10 @@ GArray *points_design(const MachineHead *head)
   design_memory(points, of, dtype_bytes[head->precision], busy);
   design_collectives(points, of, head);
   design_beside(points, of, busy);
-  if (!head_is_large(head))
+  if (!head_is_large(head)) {
     design_turns(points, of);
+    design_walks(points, head);
+  }
   for (gsize i = 0; i < G_N_ELEMENTS(disk); i++) {
     MachinePoint p = named(POINT_DISK, disk[i]);
     p.ranks = p.busy = 1;
@@ -305,7 +324,7 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
 
   if (kind < 0)
     return csv_refuse(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside, "
-                                        "reference or turn", error);
+                                        "reference, turn or walk", error);
   *p = named(kind, csv_cell(csv, row, "name"));
   p->backward = g_str_equal(csv_cell(csv, row, "pass"), "backward");
   for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {

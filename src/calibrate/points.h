@@ -36,6 +36,8 @@ typedef enum {
                        the ranks, each over m samples in a row) or apart (seconds from a sample to the next) */
   POINT_TURN,       /* TURN_PAIRS products of m x n x k in turn with as many activations of `bytes`; `backward`: all
                        products, then all activations */
+  POINT_WALK,       /* `name`: read or update (read and written) of a buffer of `bytes` from end to end, which was so
+                       before: of a core */
   POINT_KIND_COUNT,
 } PointKind;
 extern const char *const point_kind_names[];

@@ -16,6 +16,9 @@ static const JsonField device_fields[] = {
   {"memory_gib", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes), TRUE, PLAUSIBLE_MEMORY_GIB, GIB},
   {"memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB_PER_S},
   {"l2_mib", JSON_REAL, G_STRUCT_OFFSET(Device, l2_bytes), FALSE, G_MINDOUBLE, 1e6, MIB},
+  {"beyond_l2_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, beyond_l2_bytes_per_s), FALSE, PLAUSIBLE_GB_PER_S,
+   GB_PER_S},
+  {"beyond_l2_crowding", JSON_REAL, G_STRUCT_OFFSET(Device, beyond_l2_crowding), FALSE, 1, 1000},
   {"sms", JSON_INT, G_STRUCT_OFFSET(Device, sms), TRUE, 1, 1e6},
   {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB_PER_S},
   {"host_coherent", JSON_BOOL, G_STRUCT_OFFSET(Device, host_coherent)},
@@ -99,6 +102,10 @@ static gboolean read_device(const PartSource *source, gpointer out, GError **err
     return part_missing(source, "rate_jitter_ms", error, "how long rate_jitter lasts");
   if (device->switch_s > 0 && device->switch_after_s == 0)
     return part_missing(source, "switch_after_us", error, "after how long switch_us is lost in full");
+  if (device->beyond_l2_bytes_per_s > 0 && device->l2_bytes == 0)
+    return part_missing(source, "l2_mib", error, "the cache beyond which beyond_l2_gb_per_s holds");
+  if (device->beyond_l2_bytes_per_s > 0 && device->beyond_l2_crowding == 0)
+    device->beyond_l2_crowding = 1;
   const cJSON *peaks = json_get(source->object, "peak_tflops");
   return (!peaks || read_peaks(source, peaks, device, error)) && read_kernels(source, &device->kernels, error);
 }

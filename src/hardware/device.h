@@ -155,7 +155,10 @@ typedef struct {
   double peak_flops_per_s[DTYPE_COUNT]; /* dense; 0 = format not supported */
   double memory_bytes;                  /* usable */
   double memory_bytes_per_s;
-  double l2_bytes;
+  double l2_bytes;                      /* last-level cache; of a core, its part of one */
+  double beyond_l2_bytes_per_s;         /* of passes over more than that: what kernels take longer than in the cache;
+                                           0 = not told */
+  double beyond_l2_crowding;            /* as MatmulModel's, of these seconds; 0 where none are told */
   int sms;                              /* or compute units; 1 where the device is a core of a CPU */
   double host_bytes_per_s;              /* to host memory, per direction */
   gboolean host_coherent;               /* by a link between chips of one memory space (NVLink-C2C), not by PCIe */
