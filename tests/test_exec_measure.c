@@ -3,6 +3,8 @@
 #include "exec/cpu/cpu.h"
 #include "main.h"
 
+#include <unistd.h>
+
 enum { RANKS = 2, ROUNDS = 4, REFERENCE = 192, CHOICES = 2, /* samples of each point before the rounds */
        BETWEEN = 4 /* samples at least, between those of one product on one rank and on two */ };
 
@@ -152,4 +154,18 @@ START_TEST(all_ranks_come_alike_to_what_is_timed)
 }
 END_TEST
 
-TEST_MAIN("exec: measure", one_and_all_take_turns_apart_from_each_other, all_ranks_come_alike_to_what_is_timed)
+/* A rank that has copied the host's memory computes in pages like the others: nothing of it stays in its heap. */
+START_TEST(copies_leave_the_heap_as_it_was)
+{
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  const char *before = sbrk(0);
+
+  ck_assert_double_gt(calibrate_host_copy(64 << 20, 1, 1, NULL, NULL).bytes_per_s, 0);
+  ck_assert_int_lt((const char *)sbrk(0) - before, 8 << 20);
+  b->free(b);
+}
+END_TEST
+
+TEST_MAIN("exec: measure", one_and_all_take_turns_apart_from_each_other, all_ranks_come_alike_to_what_is_timed,
+          copies_leave_the_heap_as_it_was)
