@@ -9,6 +9,7 @@
 #define CALLS_MAX 64
 #define TRIES 8      /* of a sample */
 #define HEADS_MIN 16
+#define WALKS_BEFORE 4 /* those that are timed */
 #define APART 32     /* points in turn by one rank, then by all: more than caches remember */
 
 static void wait_all(Measure *m)
@@ -80,11 +81,12 @@ static void sleep_meanwhile(Measure *m, const MachinePoint *p)
   g_usleep((gulong)(seconds * G_USEC_PER_SEC));
 }
 
-/* Calls before those that count, as the clock goes up again behind a product. A walk finds what the one before left. */
+/* Calls before those that count, as the clock goes up again behind a product. A cache gives its lines to new ones only
+ * bit by bit: walks through what would fit in it all come from memory at first. */
 static int warming(const MachinePoint *p, int calls)
 {
   if (p->kind == POINT_WALK)
-    return MAX(1, calls / 3);
+    return MAX(WALKS_BEFORE, calls / 3);
   return p->kind == POINT_MATMUL || p->kind == POINT_DISK ? 0 : calls / 3;
 }
 

@@ -16,7 +16,7 @@
  * caches of a rank that has just done the same, or of one that has waited.
  *
  * No pool is larger than what a core has of most last-level caches. What bytes beyond that take only walks tell, which
- * read or update one buffer from end to end, and have done so once before they are timed.
+ * read or update one buffer from end to end, and have done so a few times before they are timed.
  *
  * A sample is discarded and taken again where a rank lacked its processor for more
  * than a few percent of it, because other programs had it or a hypervisor withheld
