@@ -124,6 +124,11 @@ void segment_clear(gpointer segment);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double narrow_of(const ProgramBuild *b, Piece piece, gboolean experts); /* of params_of: of products in 8 or 4 bits */
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
+Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts);
+/* Activations that a layer's pass starts to hold, or gives back (negative). */
+double layer_held(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass);
+/* Lengthens a pass whose rank walks through more than its device has of the last-level cache (beyond.c). */
+void come_from_memory(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *s);
 /* Of frozen weights, what comes for its passes: where these work on weights that do not stay, or one process sends. */
 Frozen fetched_frozen(const ProgramBuild *b, Piece piece, gboolean experts);
 double table_params(const Model *model, const PassLayout *passes); /* of a tensor-parallel rank's part of the embedding */

@@ -185,7 +185,7 @@ double narrow_of(const ProgramBuild *b, Piece piece, gboolean experts)
   return narrow;
 }
 
-static Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts)
+Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   Frozen frozen = { 0 };
 
@@ -261,6 +261,7 @@ gboolean segment_parts(const Segment *s, PassParts *out)
     pass_parts_add(out, &g_array_index(s->passes, LayerPass, i).parts, 1);
   if (s->pass == PASS_RECOMPUTE)
     make_again(out);
+  out->seconds[COMPUTE_SLOWED] += s->beyond_s;
   for (int i = 0; i < COMPUTE_COUNT; i++)
     sum += out->seconds[i];
   out->seconds[COMPUTE_SLOWEST] += s->compute_s - sum; /* program_meet() */
@@ -317,7 +318,7 @@ double held_bytes(const LayerPrice *price, const LayerPrice *stored, const Chunk
   }
 }
 
-static double layer_held(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
+double layer_held(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
 {
   int type = b->sites[chunk->rank].type;
 
@@ -431,6 +432,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
     add_price(&s, b->model->n_layers - 1, &b->final_norm, pass);
     s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
+  come_from_memory(b, chunk, piece, &s);
   received_pass(b, chunk, &s);
   add_scratch(b, chunk, &s);
   add_last_gradients(b, chunk, &s);

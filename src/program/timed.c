@@ -36,6 +36,7 @@ void program_time_passes(Program *p, const double *forward_s, const double *back
     segment_of(p, t)->compute_s *= scale;
     segment_of(p, t)->slack_s *= scale;
     segment_of(p, t)->tensor_s *= scale;
+    segment_of(p, t)->beyond_s *= scale;
     segment_of(p, t)->crowded_s *= scale;
     segment_of(p, t)->context_s *= scale;
     segment_of(p, t)->expert_s *= scale;
