@@ -65,6 +65,19 @@ static Cluster *cluster_again(const char *name, int devices)
   return copy;
 }
 
+/* A cache that passes of some plans go beyond, on half of the devices; what else is drawn stays as it is. */
+static void draw_cache(Device *device, const GRand *rand)
+{
+  GRand *own = g_rand_copy((GRand *)rand);
+
+  if (g_rand_boolean(own)) {
+    device->l2_bytes = pow(10, g_rand_double_range(own, 7, 9.3));
+    device->beyond_l2_bytes_per_s = pow(10, g_rand_double_range(own, 10, 12));
+    device->beyond_l2_crowding = g_rand_double_range(own, 1, 1.2);
+  }
+  g_rand_free(own);
+}
+
 void instance_init(Instance *in, GRand *rand)
 {
   static const int devices[] = { 1, 2, 4, 8, 16, 24 };
@@ -75,6 +88,7 @@ void instance_init(Instance *in, GRand *rand)
   in->model->position_rows = 0;
   in->cluster = cluster_again("dgx", devices[g_rand_int_range(rand, 0, 6)]);
   in->cluster->device.memory_bytes = 2.0e9 + g_rand_double_range(rand, 0, 6e8);
+  draw_cache(&in->cluster->device, rand);
   in->framework = framework_again(frameworks[g_rand_int_range(rand, 0, 3)]);
   in->base = plan_default(in->model, in->framework);
   in->base.gpus = in->cluster->devices;
@@ -132,6 +146,7 @@ void instance_small_init(Instance *in, GRand *rand)
   in->model = fixture_model(g_rand_int_range(rand, 1, 5), heads * 64, heads, 64, 256);
   in->cluster = cluster_again("dgx", g_rand_int_range(rand, 0, 16) ? devices[g_rand_int_range(rand, 0, 7)] : 8);
   in->cluster->device.memory_bytes = 1.9e9 + g_rand_double_range(rand, 0, 2e8);
+  draw_cache(&in->cluster->device, rand);
   in->framework = framework_again(frameworks[g_rand_int_range(rand, 0, 4)]);
   in->base = plan_default(in->model, in->framework);
   in->base.gpus = in->cluster->devices;
@@ -153,6 +168,7 @@ static Cluster *small_nodes(GRand *rand, const Framework *framework)
   cluster->host_memory_bytes_per_s = 2e11;
   cluster->device.host_bytes_per_s = 2.5e10;
   cluster->device.memory_bytes = 2.2e9 + g_rand_double_range(rand, 0, 1.5e9);
+  draw_cache(&cluster->device, rand);
   return cluster;
 }
 
