@@ -20,9 +20,22 @@ draw() { # draw N: below N
 }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
-# What one rank does instead of starting as the others: on RANK WHAT COMMAND...
+# What one rank does instead of starting as the others: on RANK WHAT COMMAND... WHAT may call instead OPTION VALUE, by
+# which that rank has another value of an option that all have, or one that the others have not.
 cat >"$work/on" <<'END'
 #!/bin/sh
+instead() {
+  option=$1 value=$2
+  shift 2
+  for word; do
+    shift
+    if [ "$last" = "$option" ]; then set -- "$@" "$value" && option=
+    else set -- "$@" "$word"; fi
+    last=$word
+  done
+  if [ -n "$option" ]; then set -- "$@" "$option" "$value"; fi
+  exec "$@"
+}
 rank=$1 what=$2
 shift 2
 if [ "$rank" = "$OMPI_COMM_WORLD_RANK" ]; then eval "$what"; fi
@@ -42,11 +55,12 @@ start() { # start NAME RANKS PLAN [RANK WHAT] [-- OPTIONS...]: in the background
     shift 2
   fi
   if [ $# -gt 0 ]; then shift; fi
+  case " $* " in *' --steps '*) ;; *) set -- --steps 100000 "$@" ;; esac
   : >"$work/$name/err"
   began=$(now_ms) struck=$began
   TMPDIR="$files" OMPI_MCA_btl_vader_backing_directory="$files" \
     timeout -k 1 60 mpirun --oversubscribe -np "$ranks" "$work/on" "$on" "$what" tdp-run -m tiny -c cpu \
-    -p "$work/$name/plan.json" --steps 100000 "$@" >"$work/$name/out" 2>"$work/$name/err" &
+    -p "$work/$name/plan.json" "$@" >"$work/$name/out" 2>"$work/$name/err" &
   run=$!
 }
 
@@ -209,7 +223,7 @@ END
 orders() { # orders NAME LINE
   sed -n "$2p" "$work/orders" >"$work/order"
   read -r options line <"$work/order"
-  start "$1${options##*/} on rank 1 alone" 2 tiny-dp2 1 "set -- \"\$@\" $(echo "$options" | tr = ' ')"
+  start "$1${options##*/} on rank 1 alone" 2 tiny-dp2 1 "instead $(echo "$options" | tr = ' ') \"\$@\""
   judge 2 2 0 "$line"
 }
 for i in $(seq "$(wc -l <"$work/orders")"); do orders "" "$i"; done
