@@ -40,8 +40,7 @@ int alone_segment(ProgramBuild *b, int beside, const Chunk *chunk, int piece, Pa
   int segment = GPOINTER_TO_INT(g_hash_table_lookup(b->pairs, &key));
 
   if (segment == 0) {
-    Piece layers = piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
-    Segment s = pass_segment(b, chunk, layers, pass, releases);
+    Segment s = pass_segment(b, chunk, chunk_piece(chunk, piece), pass, releases);
     s.seconds += s.alone_s;
     s.expert_s += s.alone_s;
     segment = program_add_segment(b, s) + 1;
