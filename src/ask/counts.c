@@ -27,7 +27,7 @@ static void add_training(Answer *a, const Asked *q, const Found *f)
     const Layout layout = layout_of(&f->plan);
     t = training_of(&layout, q->cluster, f->metrics.iteration_s, q->tokens);
   }
-  answer_add(a, t.seconds / 86400);
+  answer_add(a, t.seconds / DAY);
   answer_add(a, round(t.gpu_hours));
   answer_add(a, t.usd > 0 ? round(t.usd) : NAN);
 }

@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-#define DAY 86400.0
 #define BATCH_OFF 0.05 /* that a step may have fewer or more sequences, where devices do not divide them */
 
 static const AnswerColumn columns[] = {

@@ -8,10 +8,6 @@
 
 #include <math.h>
 
-#define DAY 86400.0
-#define HOUR 3600.0
-#define MWH 3.6e9
-
 static const AnswerColumn columns[] = {
   { "quantity", NULL, CELL_TEXT }, { NULL, "<", CELL_TEXT }, { "value", NULL, CELL_REAL }, { "low", NULL, CELL_REAL },
   { "high", NULL, CELL_REAL }, { NULL, "expected", CELL_TEXT }, { NULL, "80 % between", CELL_TEXT },

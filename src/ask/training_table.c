@@ -6,9 +6,6 @@
 
 #include <math.h>
 
-#define DAY 86400.0
-#define MWH 3.6e9
-
 #define RUN_COLUMNS { "days", "days", CELL_REAL }, { "usd", "USD", CELL_INT }, { "days_low", NULL, CELL_REAL }, \
                     { "days_high", NULL, CELL_REAL }, { NULL, "80 % between", CELL_TEXT }, \
                     { "gpu_hours", "GPU-hours", CELL_INT }, { "energy_mwh", "MWh", CELL_INT }, \

@@ -6,9 +6,6 @@
 
 #include <math.h>
 
-#define HOUR 3600.0
-#define MINUTE 60.0
-
 typedef struct VaryKey {
   const char *name, *unit;
   void (*set)(Cluster *cluster, double value);              /* of these two one is NULL */

@@ -1,6 +1,7 @@
 /*
- * Units for people: numbers as newly allocated text with a fitting unit.
- * Times in seconds, sizes in bytes (binary prefixes), counts in decimal ones.
+ * Units of files, in bytes, seconds and joules; and numbers for people, as newly
+ * allocated text with a fitting unit: times in seconds, sizes in bytes (binary
+ * prefixes), counts in decimal ones.
  */
 #ifndef TDP_BASE_UNITS_H
 #define TDP_BASE_UNITS_H
@@ -10,6 +11,12 @@
 #define KIB 1024.0
 #define MIB (1024.0 * 1024.0)
 #define GIB (1024.0 * 1024.0 * 1024.0)
+#define GB 1e9
+#define US 1e-6
+#define MINUTE 60.0
+#define HOUR 3600.0
+#define DAY 86400.0
+#define MWH 3.6e9
 
 char *format_seconds(double seconds); /* "12.3 us", "4.56 ms", "18.1 s" */
 char *format_duration(double seconds); /* in two units, whole: "1 d 18 h", "17 min 48 s", "12 s" */

@@ -5,7 +5,6 @@
 #include "base/units.h"
 #include "calibrate/link.h"
 
-#define GB 1e9
 #define PERCENT 100
 
 char *link_calibration_json(const LinkCalibration *c, const char *name, const char *files)

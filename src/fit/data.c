@@ -2,11 +2,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <string.h>
-
-#define US 1e-6
 
 static gboolean is(const Csv *csv, int row, const char *column, const char *value)
 {

@@ -1,5 +1,7 @@
 #include "fit/fit.h"
 
+#include "base/units.h"
+
 #include <math.h>
 
 #include <gsl/gsl_sort.h>
@@ -47,7 +49,7 @@ typedef struct {
 
 static double taken_s(const double *x, const AttentionRow *row)
 {
-  return x[0] * 1e-6 + row->cache_bytes * x[1] * 1e-12;
+  return x[0] * US + row->cache_bytes * x[1] * 1e-12;
 }
 
 static double group_spread(const Serving *serving, int first, const double *x)

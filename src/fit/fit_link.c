@@ -1,5 +1,7 @@
 #include "fit/fit.h"
 
+#include "base/units.h"
+
 #include <math.h>
 
 typedef struct {
@@ -14,29 +16,29 @@ typedef struct {
 #define PULL 1e-3 /* of the loss for an e-fold: less than what one row of many says, so that it decides only where none does */
 
 static const LinkParameter parameters[] = {
-  {"base_us", FIT_LINK_BASE, 1e-6, 10, 0, 1000, 5},
-  {"hop_us", FIT_LINK_HOP, 1e-6, 1, 0, 100, 0.5},
+  {"base_us", FIT_LINK_BASE, US, 10, 0, 1000, 5},
+  {"hop_us", FIT_LINK_HOP, US, 1, 0, 100, 0.5},
   {"efficiency", FIT_LINK_RATE, 1, 0.85, 0.02, 1, -0.05},
-  {"sqrt_us_per_sqrt_byte", FIT_LINK_RATE, 1e-6, 0.005, 0, 1, 0.003},
-  {"tree_hop_us", FIT_LINK_TREE, 1e-6, 40, 0, 1000, 10},
-  {"p2p_base_us", FIT_LINK_P2P, 1e-6, 10, 0, 1000, 4},
+  {"sqrt_us_per_sqrt_byte", FIT_LINK_RATE, US, 0.005, 0, 1, 0.003},
+  {"tree_hop_us", FIT_LINK_TREE, US, 40, 0, 1000, 10},
+  {"p2p_base_us", FIT_LINK_P2P, US, 10, 0, 1000, 4},
   {"p2p_efficiency", FIT_LINK_P2P, 1, 0.8, 0.02, 1, -0.05},
   {"p2p_efficiency", FIT_LINK_SPREAD, 1, 0.8, 0.02, 1, -0.05},
   {"p2p_spread", FIT_LINK_SPREAD, 1, 0.1, 0, 0.9, 0.1},
-  {"p2p_base_us", FIT_LINK_SHORT, 1e-6, 12, 0, 1000, 4},
+  {"p2p_base_us", FIT_LINK_SHORT, US, 12, 0, 1000, 4},
   {"p2p_efficiency", FIT_LINK_SHORT, 1, 0.75, 0.02, 1, -0.05},
-  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_SHORT, 1e-6, 0.005, 0, 1, 0.003},
-  {"short_base_us", FIT_LINK_SHORT, 1e-6, 7, 0, 100, 2},
+  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_SHORT, US, 0.005, 0, 1, 0.003},
+  {"short_base_us", FIT_LINK_SHORT, US, 7, 0, 100, 2},
   {"short_gb_per_s", FIT_LINK_SHORT, 1e9, 6, 0.1, 1000, 2},
-  {"p2p_base_us", FIT_LINK_FILL, 1e-6, 25, 0, 1000, 10},
+  {"p2p_base_us", FIT_LINK_FILL, US, 25, 0, 1000, 10},
   {"p2p_efficiency", FIT_LINK_FILL, 1, 0.87, 0.02, 1, -0.05},
-  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_FILL, 1e-6, 0.005, 0, 1, 0.003},
+  {"p2p_sqrt_us_per_sqrt_byte", FIT_LINK_FILL, US, 0.005, 0, 1, 0.003},
   {"reduce_slowdown", FIT_LINK_REDUCE, 1, 1.5, 1, 20, 0.5},
   {"far_reduce_slowdown", FIT_LINK_REDUCE, 1, 3, 1, 100, 1},
   {"reduce_cache_mib", FIT_LINK_REDUCE, 1048576, 0.5, 0.01, 16, 0.3},
-  {"in_switch_base_us", FIT_LINK_IN_SWITCH, 1e-6, 20, 0, 30, 5},
+  {"in_switch_base_us", FIT_LINK_IN_SWITCH, US, 20, 0, 30, 5},
   {"in_switch_efficiency", FIT_LINK_IN_SWITCH, 1, 1.1, 0.02, 2, -0.05},
-  {"in_switch_sqrt_us_per_sqrt_byte", FIT_LINK_IN_SWITCH, 1e-6, 0.005, 0, 1, 0.003},
+  {"in_switch_sqrt_us_per_sqrt_byte", FIT_LINK_IN_SWITCH, US, 0.005, 0, 1, 0.003},
 };
 
 typedef struct {

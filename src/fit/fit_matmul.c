@@ -1,5 +1,7 @@
 #include "fit/fit.h"
 
+#include "base/units.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -30,16 +32,16 @@ static const FitParameter all_parameters[] = {
 
 static void unpack(const double *x, MatmulModel *model, Quantize *quantize)
 {
-  model->launch_s = x[0] * 1e-6;
+  model->launch_s = x[0] * US;
   model->efficiency = x[1];
-  model->tile_overhead_s = x[2] * 1e-6;
+  model->tile_overhead_s = x[2] * US;
   model->bandwidth_fraction = x[3];
   model->tile_exponent = x[4];
   model->overlap_power = x[5];
-  model->split_s = x[6] * 1e-6;
+  model->split_s = x[6] * US;
   model->wave_weight = x[7];
   model->first_bandwidth_fraction = x[8];
-  quantize->base_s = x[9] * 1e-6;
+  quantize->base_s = x[9] * US;
   quantize->s_per_element = x[10] * 1e-12;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "hardware/cluster.h"
 
 #define SCALE_BYTES (4.0 / 128) /* of an fp8 row, an fp32 scale for each 128 values */
@@ -21,7 +22,7 @@ typedef struct {
 
 static DispatchModel model_of(const double *x)
 {
-  return (DispatchModel){.base_s = x[0] * 1e-6, .row_s = x[1] * 1e-6, .s_per_byte = x[2] * 1e-9};
+  return (DispatchModel){.base_s = x[0] * US, .row_s = x[1] * US, .s_per_byte = x[2] * 1e-9};
 }
 
 static double ratio(const DispatchRow *row, const DispatchModel *model)
@@ -57,7 +58,7 @@ static gboolean read_row(const Csv *csv, int i, const Cluster *cluster, Dispatch
   out->rows = x[1] * x[0] * (1 - pow(1 - 1 / x[0], x[3]));
   out->row_bytes = x[2] * (fp8 ? 1 + SCALE_BYTES : 2);
   out->sms = x[4];
-  out->seconds = x[5] * 1e-6;
+  out->seconds = x[5] * US;
   out->link_s = collective_cost(cluster, COLLECTIVE_ALL_TO_ALL, out->rows * out->row_bytes, &group).seconds;
   out->check = fit_is_check(key, 6);
   return TRUE;

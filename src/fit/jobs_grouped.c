@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/units.h"
 
 /* An expert MLP as a server runs it: rows copied to their experts, gate and up in one grouped product, the activation,
  * down in another, and all tokens' rows summed. */
@@ -41,12 +42,12 @@ static const FitParameter parameters[] = {
 
 static void unpack(const double *x, const Data *data, MatmulModel *model, Between *between)
 {
-  *between = (Between){x[0] * 1e-6, x[1], x[2]};
+  *between = (Between){x[0] * US, x[1], x[2]};
   *model = data->plain;
   model->efficiency = x[3];
   model->bandwidth_fraction = x[4];
   model->wave_weight = x[5];
-  model->tile_overhead_s = x[6] * 1e-6;
+  model->tile_overhead_s = x[6] * US;
 }
 
 static double row_ratio(const Data *data, const GroupedRow *row, const MatmulModel *model, const Between *between)
@@ -89,7 +90,7 @@ static gboolean read_row(const Csv *csv, int i, DType dtype, GroupedRow *row, GE
     .down = {.m = m, .n = hidden, .k = width, .batch = x[5], .dtype = dtype},
     .moved_bytes = 2 * rows * (2 * hidden + 3 * width),
     .summed_bytes = 2 * x[0] * hidden,
-    .seconds = x[6] * 1e-6,
+    .seconds = x[6] * US,
     .check = fit_is_check(x, 6),
   };
   return TRUE;

@@ -4,23 +4,20 @@
 #include "hardware/part.h"
 #include "hardware/plausible.h"
 
-#define GB_PER_S 1e9
 #define TFLOP_PER_S 1e12
 #define MS 1e-3
-#define US 1e-6
 
 static const JsonField device_fields[] = {
   {"name", JSON_STRING, G_STRUCT_OFFSET(Device, name), TRUE},
   {"arch", JSON_STRING, G_STRUCT_OFFSET(Device, arch), TRUE},
   {"peak_tflops", JSON_ANY, .required = TRUE},
   {"memory_gib", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes), TRUE, PLAUSIBLE_MEMORY_GIB, GIB},
-  {"memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB_PER_S},
+  {"memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB},
   {"l2_mib", JSON_REAL, G_STRUCT_OFFSET(Device, l2_bytes), FALSE, G_MINDOUBLE, 1e6, MIB},
-  {"beyond_l2_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, beyond_l2_bytes_per_s), FALSE, PLAUSIBLE_GB_PER_S,
-   GB_PER_S},
+  {"beyond_l2_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, beyond_l2_bytes_per_s), FALSE, PLAUSIBLE_GB_PER_S, GB},
   {"beyond_l2_crowding", JSON_REAL, G_STRUCT_OFFSET(Device, beyond_l2_crowding), FALSE, 1, 1000},
   {"sms", JSON_INT, G_STRUCT_OFFSET(Device, sms), TRUE, 1, 1e6},
-  {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB_PER_S},
+  {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB},
   {"host_coherent", JSON_BOOL, G_STRUCT_OFFSET(Device, host_coherent)},
   {"fp8_columns", JSON_BOOL, G_STRUCT_OFFSET(Device, fp8_columns)},
   {"host_slowdown", JSON_REAL, G_STRUCT_OFFSET(Device, host_slowdown), FALSE, 0.1, 100},

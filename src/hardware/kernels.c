@@ -1,12 +1,12 @@
 #include <string.h>
 
+#include "base/units.h"
 #include "hardware/part.h"
 #include "hardware/plausible.h"
 
 const char *const attention_kernel_names[] = {"unfused", "efficient", "triton", "flash1", "flash", "flash3", NULL};
 static const char *const pass_names[] = {"forward", "backward", NULL};
 
-#define US 1e-6
 #define ANY_US .max = 1e9, .scale = US
 #define CROWDING .min = 1, .max = 1000
 
@@ -290,7 +290,7 @@ static const JsonField dispatch_fields[] = {
   {"base_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.base_s), TRUE, ANY_US},
   {"row_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.row_s), TRUE, ANY_US},
   {"ns_per_byte", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.s_per_byte), TRUE, .max = 1e9, .scale = 1e-9},
-  {"hybrid_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.hybrid_bytes_per_s), .max = 1e6, .scale = 1e9},
+  {"hybrid_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.hybrid_bytes_per_s), .max = 1e6, .scale = GB},
   {"hybrid_slowdown", JSON_REAL, G_STRUCT_OFFSET(Kernels, dispatch.hybrid_slowdown), TRUE, 1, 100},
 };
 

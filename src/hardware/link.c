@@ -1,9 +1,9 @@
+#include "base/units.h"
 #include "hardware/cluster.h"
 #include "hardware/part.h"
 
 const char *const link_kind_names[] = {"switch", "mesh", "pcie", "network", NULL};
 
-#define US 1e-6
 #define ANY_US .max = 1e9, .scale = US
 #define SHARE_UP_TO(most) .min = 1e-4, .max = (most)
 
@@ -22,11 +22,11 @@ static const JsonField link_fields[] = {
   {"kernel_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, kernel_efficiency), SHARE_UP_TO(1)},
   {"proxy_post_us", JSON_REAL, G_STRUCT_OFFSET(Link, proxy_post_s), ANY_US},
   {"short_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, short_base_s), ANY_US},
-  {"short_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, short_bytes_per_s), .max = 1e6, .scale = 1e9},
-  {"channel_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, channel_bytes_per_s), .max = 1e6, .scale = 1e9},
-  {"tree_channel_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, tree_channel_bytes_per_s[0]), .max = 1e6, .scale = 1e9},
+  {"short_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, short_bytes_per_s), .max = 1e6, .scale = GB},
+  {"channel_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, channel_bytes_per_s), .max = 1e6, .scale = GB},
+  {"tree_channel_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, tree_channel_bytes_per_s[0]), .max = 1e6, .scale = GB},
   {"tree_channel_many_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Link, tree_channel_bytes_per_s[1]), .max = 1e6,
-   .scale = 1e9},
+   .scale = GB},
   {"compute_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, compute_slowdown), FALSE, 1, 10},
   {"reduce_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, reduce_slowdown), FALSE, 1, 100},
   {"far_reduce_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, far_reduce_slowdown), FALSE, 0, 1000},

@@ -1,14 +1,12 @@
 #include "hardware/operations.h"
 
+#include "base/units.h"
 #include "hardware/part.h"
 #include "hardware/plausible.h"
 
 #include <math.h>
 
 #define SHARES_ADD 0.005 /* rounded ones */
-#define HOUR 3600.0
-#define MINUTE 60.0
-#define DAY 86400.0
 #define KWH 3.6e6
 #define FIELD(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), TRUE
 #define OPTIONAL(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), FALSE
@@ -34,7 +32,7 @@ static const JsonField fields[] = {
   {"spares", JSON_INT, G_STRUCT_OFFSET(Operations, spares), FALSE, 0, SPARES_MAX},
   {"neighbour_checkpoints", JSON_BOOL, G_STRUCT_OFFSET(Operations, neighbour_checkpoints)},
   {"checkpoints_kept", JSON_INT, G_STRUCT_OFFSET(Operations, checkpoints_kept), FALSE, 0, 1000000},
-  {"storage_gb_per_s_per_gpu", FIELD(storage_bytes_per_s), PLAUSIBLE_GB_PER_S, 1e9},
+  {"storage_gb_per_s_per_gpu", FIELD(storage_bytes_per_s), PLAUSIBLE_GB_PER_S, GB},
   {"slow_share", SHARE(slow_share)},
   {"slow_share_low", SHARE(slow_share_low)},
   {"slow_share_high", SHARE(slow_share_high)},

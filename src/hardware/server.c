@@ -4,7 +4,6 @@
 #include "base/units.h"
 #include "hardware/plausible.h"
 
-#define GB_PER_S 1e9
 #define GBIT_PER_S (1e9 / 8)
 #define TB 1e12
 
@@ -86,8 +85,8 @@ static gboolean read_tier(const PartSource *source, const Server *server, Tier *
   static const JsonField fields[] = {
     {"name", JSON_STRING, G_STRUCT_OFFSET(Tier, name), TRUE},
     {"link", JSON_ANY, .required = TRUE},
-    {"gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Tier, bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB_PER_S},
-    {"port_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Tier, port_bytes_per_s), FALSE, PLAUSIBLE_GB_PER_S, GB_PER_S},
+    {"gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Tier, bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB},
+    {"port_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Tier, port_bytes_per_s), FALSE, PLAUSIBLE_GB_PER_S, GB},
     {"devices", JSON_INT, G_STRUCT_OFFSET(Tier, devices), FALSE, 2, 1e6},
   };
   tier->joins_node = !json_get(source->object, "devices");
@@ -99,7 +98,7 @@ static gboolean read_tier(const PartSource *source, const Server *server, Tier *
     tier->port_bytes_per_s = tier->bytes_per_s;
   if (tier->port_bytes_per_s < tier->bytes_per_s)
     return json_error(source->doc, json_get(source->object, "port_gb_per_s"), error,
-                      "at least gb_per_s, %g: a device alone is not slower", tier->bytes_per_s / GB_PER_S);
+                      "at least gb_per_s, %g: a device alone is not slower", tier->bytes_per_s / GB);
   return TRUE;
 }
 
@@ -149,11 +148,11 @@ static const JsonField server_fields[] = {
   {"tiers", JSON_ANY},
   {"network", JSON_ANY},
   {"host_memory_gib", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes), UP_TO(1e9), GIB},
-  {"host_memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes_per_s), UP_TO(1e6), GB_PER_S},
+  {"host_memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes_per_s), UP_TO(1e6), GB},
   {"host_slowdown", JSON_REAL, G_STRUCT_OFFSET(Server, host_slowdown), FALSE, 0.1, 100},
   {"nvme_tb", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_bytes), UP_TO(1e6), TB},
-  {"nvme_read_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_read_bytes_per_s), UP_TO(1e6), GB_PER_S},
-  {"nvme_write_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_write_bytes_per_s), UP_TO(1e6), GB_PER_S},
+  {"nvme_read_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_read_bytes_per_s), UP_TO(1e6), GB},
+  {"nvme_write_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_write_bytes_per_s), UP_TO(1e6), GB},
   {"usd_per_device_hour", JSON_REAL, G_STRUCT_OFFSET(Server, usd_per_device_hour), UP_TO(1e6)},
 };
 

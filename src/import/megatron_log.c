@@ -1,12 +1,10 @@
 /* Megatron's log: its arguments, the time of iterations and the memory of the
  * fullest rank, as one row of a case file. */
+#include "base/units.h"
 #include "import/case_row.h"
 #include "import/megatron_row.h"
 
 #include <string.h>
-
-#define MEGATRON_MB (1024.0 * 1024.0)
-#define GIB (1024.0 * 1024.0 * 1024.0)
 
 /* Columns of a case file that an argument fills as it stands. */
 static const struct {
@@ -59,11 +57,11 @@ static gboolean read_line(Log *log, char *line)
     return TRUE;
   }
   if (case_row_number(line, "max allocated", &mb)) {
-    log->allocated = MAX(log->allocated, mb * MEGATRON_MB);
+    log->allocated = MAX(log->allocated, mb * MIB); /* as Megatron calls them MB */
     known = TRUE;
   }
   if (case_row_number(line, "max reserved", &mb))
-    log->reserved = MAX(log->reserved, mb * MEGATRON_MB);
+    log->reserved = MAX(log->reserved, mb * MIB);
   return known || read_argument(log, line);
 }
 

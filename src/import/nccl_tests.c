@@ -5,10 +5,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/units.h"
 #include "import/nccl_tests_json.h"
 
-#define US 1e-6
-#define GB 1e9
 #define TOKENS_MAX 64
 #define BLANK_HALF 30 /* so many spaces stand where one half of a row was not timed */
 #define SLACK 0.01    /* beyond what the printed digits leave open */

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sort.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,7 +69,7 @@ static gboolean interval_of(const cJSON *event, Interval *out)
 
   if (!cJSON_IsNumber(ts) || !isfinite(ts->valuedouble) || !dur)
     return FALSE;
-  *out = (Interval) { ts->valuedouble * 1e-6, (ts->valuedouble + dur->valuedouble) * 1e-6 };
+  *out = (Interval) { ts->valuedouble * US, (ts->valuedouble + dur->valuedouble) * 1e-6 };
   return TRUE;
 }
 
@@ -90,7 +91,7 @@ static void read_step(const cJSON *event, Reading *r)
     return;
   }
   r->steps->n++;
-  r->steps->seconds += dur->valuedouble * 1e-6;
+  r->steps->seconds += dur->valuedouble * US;
 }
 
 static gboolean is_kernel(const cJSON *event)
@@ -115,12 +116,12 @@ static void read_kernel(const cJSON *event, const GArray *within, Reading *r)
   gboolean told = interval_of(event, &when);
   if (told && within && !is_within(within, when.start)) {
     r->steps->outside++;
-    r->steps->outside_s += dur->valuedouble * 1e-6;
+    r->steps->outside_s += dur->valuedouble * US;
     return;
   }
   if (told)
     g_array_append_val(r->busy, when);
-  r->reader->kernel(r->reader->data, name, dur->valuedouble * 1e-6);
+  r->reader->kernel(r->reader->data, name, dur->valuedouble * US);
 }
 
 static gboolean any_within(const cJSON *events, const GArray *within)

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "plan/keys.h"
 
 #include <string.h>
@@ -173,11 +174,11 @@ static const JsonField fields[] = {
   { "reduce_queue", JSON_INT, FIELD(reduce_queue), FALSE, 1, 1024 },
   { "reduce_queue_mparams", JSON_REAL, FIELD(reduce_queue_params), FALSE, 0, 1e6, 1e6 },
   { "cuda_version", JSON_REAL, FIELD(cuda_version), FALSE, 1, 1000 },
-  { "issue_us", JSON_REAL, FIELD(issue_s), FALSE, 0, 1000, 1e-6 },
+  { "issue_us", JSON_REAL, FIELD(issue_s), FALSE, 0, 1000, US },
   { "product_operations", JSON_REAL, FIELD(product_operations), FALSE, 1, 100 },
   { "narrow_product_operations", JSON_REAL, FIELD(narrow_product_operations), FALSE, 1, 100, .optional = TRUE },
-  { "operation_us", JSON_REAL, FIELD(operation_s), FALSE, 0, 1000, 1e-6 },
-  { "collective_us", JSON_REAL, FIELD(collective_s), FALSE, 0, 1000, 1e-6 },
+  { "operation_us", JSON_REAL, FIELD(operation_s), FALSE, 0, 1000, US },
+  { "collective_us", JSON_REAL, FIELD(collective_s), FALSE, 0, 1000, US },
   { "step_ms", JSON_REAL, FIELD(step_s), FALSE, 0, 1e5, 1e-3 },
   { "shard_tensors", JSON_INT, FIELD(shard_tensors), FALSE, 0, 1000 },
   { "shard_live_mparams", JSON_REAL, FIELD(shard_live_params), FALSE, 0, 1e6, 1e6 },
@@ -188,10 +189,10 @@ static const JsonField fields[] = {
   { "rest_gradient_bytes", JSON_REAL, FIELD(rest_gradient_bytes), FALSE, 0, 1000, .optional = TRUE },
   { "optimizer_bytes", JSON_REAL, FIELD(optimizer_bytes), FALSE, 1, 1000 },
   { "gradient_passes", JSON_REAL, FIELD(gradient_passes), FALSE, 0, 20 },
-  { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },
-  { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, 1048576.0 },
-  { "graph_gib", JSON_REAL, FIELD(graph_bytes), FALSE, 0, 100, 1073741824.0, .optional = TRUE },
-  { "stage_graph_gib", JSON_REAL, FIELD(stage_graph_bytes), FALSE, 0, 100, 1073741824.0, .optional = TRUE },
+  { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, GIB },
+  { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, MIB },
+  { "graph_gib", JSON_REAL, FIELD(graph_bytes), FALSE, 0, 100, GIB, .optional = TRUE },
+  { "stage_graph_gib", JSON_REAL, FIELD(stage_graph_bytes), FALSE, 0, 100, GIB, .optional = TRUE },
   { "bucket_copies", JSON_INT, FIELD(bucket_copies), FALSE, 0, 8 },
   { "ddp_bucket_bytes", JSON_REAL, FIELD(ddp_bucket_bytes), FALSE, 0, 8 },
   { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },

@@ -9,7 +9,7 @@ Training training_of(const Layout *layout, const Cluster *cluster, double step_s
   Training t = { .steps = ceil(tokens / ((double)layout->global_batch * layout->passes.seq)) };
 
   t.seconds = t.steps * step_s;
-  t.gpu_hours = t.seconds * layout->mesh.ranks / 3600;
+  t.gpu_hours = t.seconds * layout->mesh.ranks / HOUR;
   t.usd = t.gpu_hours * cluster->usd_per_device_hour;
   t.joules = t.seconds * layout->mesh.ranks * cluster_power_w(cluster);
   return t;
@@ -28,7 +28,7 @@ char *training_text(const Result *r, double tokens)
   GString *s = g_string_new(NULL);
 
   g_string_append_printf(s, "Training on %s tokens takes %s steps, %.1f days, %s GPU-hours", count, steps,
-                         t.seconds / 86400, hours);
+                         t.seconds / DAY, hours);
   if (t.usd > 0)
     g_string_append_printf(s, ", %s USD at %g a GPU-hour", usd, r->cluster->usd_per_device_hour);
   else

@@ -1,4 +1,5 @@
 /* Validation results for people and programs. */
+#include "base/units.h"
 #include "base/table.h"
 #include "validate/validate.h"
 
@@ -233,8 +234,8 @@ Table *validation_rows(const Validation *v)
       table_add(t, "%.3f|%.3f", r->estimate.low_s, r->estimate.high_s);
     add_figure(t, timed, "%+.1f", timed ? case_error_pct(r) : 0);
     add_figure(t, r->naive_s > 0, "%+.1f", timed ? 100 * (r->naive_s / r->measured_s - 1) : 0);
-    add_figure(t, memory, "%.1f", r->measured_memory_bytes / 1073741824.0);
-    add_figure(t, memory, "%.1f", r->predicted_memory_bytes / 1073741824.0);
+    add_figure(t, memory, "%.1f", r->measured_memory_bytes / GIB);
+    add_figure(t, memory, "%.1f", r->predicted_memory_bytes / GIB);
     add_figure(t, memory, "%+.1f", memory ? memory_error_pct(r) : 0);
     if (v->accuracy)
       table_add(t, "%.0f", 100 * r->estimate.fit_probability);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/units.h"
 #include "sim/simulate.h"
 #include "validate/ablation.h"
 #include "validate/case.h"
@@ -252,8 +253,8 @@ static gboolean read_memory(const Csv *csv, int row, CaseResult *r, GError **err
     return FALSE;
   if (reserved_gib > 0 && (reserved_gib < gib || gib == 0 || !g_str_equal(csv_cell(csv, row, "memory_kind"), "max_allocated")))
     return csv_refuse(csv, row, "memory_reserved_gib", "no less than memory_gib, of the kind max_allocated", error);
-  r->measured_memory_bytes = gib * 1073741824.0;
-  r->measured_reserved_bytes = reserved_gib * 1073741824.0;
+  r->measured_memory_bytes = gib * GIB;
+  r->measured_reserved_bytes = reserved_gib * GIB;
   return TRUE;
 }
 
