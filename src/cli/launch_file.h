@@ -32,7 +32,7 @@ gboolean training_file_read(TrainingFile *file, const char *name, Model *model, 
 void training_file_clear(TrainingFile *file);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(TrainingFile, training_file_clear)
 
-/* Its plan of the model that it was read with; as plan_load(). */
+/* Its plan of the model that it was read with; as plan_parse(). */
 gboolean training_file_plan(const TrainingFile *file, const Model *model, Plan *plan, Framework **framework,
                             GError **error);
 

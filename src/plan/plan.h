@@ -280,11 +280,11 @@ static inline int plan_stages(const Plan *p)
  */
 int plan_mechanisms(const Plan *plan);
 
-/* Reads a plan file; absent keys take the framework's and model's defaults, and
- * gpus and data_parallel_size follow from each other. The framework named in
- * it is loaded and returned in `framework`, which the caller frees; it owns the
- * orders of a schedule file that the plan names. */
-gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error);
+/* Reads the text of a plan file, for which `name` stands in messages; absent keys
+ * take the framework's and model's defaults, and gpus and data_parallel_size
+ * follow from each other. The framework named in it is loaded and returned in
+ * `framework`, which the caller frees; it owns the orders of a schedule file that
+ * the plan names. */
 gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
                     Framework **framework, GError **error);
 

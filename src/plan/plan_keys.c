@@ -134,17 +134,20 @@ static gboolean read_file(const JsonDoc *doc, Framework *framework, PlanFile *f,
   return TRUE;
 }
 
-static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
+gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
+                    Framework **framework, GError **error)
 {
-  const cJSON *name = json_get(json_root(doc), "framework");
-  gboolean named = cJSON_IsString(name) && *name->valuestring;
-  g_autoptr(Framework) loaded = framework_load(named ? name->valuestring : FRAMEWORK_USUAL, error);
+  g_autoptr(JsonDoc) doc = json_parse(text, length, name, error);
+  const cJSON *software = doc ? json_get(json_root(doc), "framework") : NULL;
+  gboolean named = cJSON_IsString(software) && *software->valuestring;
+  g_autoptr(Framework) loaded = doc ? framework_load(named ? software->valuestring : FRAMEWORK_USUAL, error) : NULL;
 
-  if (!loaded) {
+  if (doc && !loaded) {
     gboolean said = error && g_str_has_prefix((*error)->message, "framework: ");
     g_prefix_error(error, "%s: %s", json_name(doc), said ? "" : "framework: ");
-    return FALSE;
   }
+  if (!loaded)
+    return FALSE;
   PlanFile f = { .plan = plan_default(model, loaded), .precision = DTYPE_BF16 };
   gboolean ok = read_file(doc, loaded, &f, error);
   g_free(f.schedule);
@@ -153,19 +156,6 @@ static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Fram
   if (ok)
     *framework = g_steal_pointer(&loaded);
   return ok;
-}
-
-gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error)
-{
-  g_autoptr(JsonDoc) doc = json_load(path, error);
-  return doc && read_doc(doc, model, out, framework, error);
-}
-
-gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
-                    Framework **framework, GError **error)
-{
-  g_autoptr(JsonDoc) doc = json_parse(text, length, name, error);
-  return doc && read_doc(doc, model, out, framework, error);
 }
 
 /* ---- writing ---- */
