@@ -100,20 +100,20 @@ START_TEST(formats_by_the_book)
   Optimizer *o = &f.plan.optimizer;
   f.plan.zero = 1;
 
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 12 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), 2 + 4 + 12 / 8.0);
   o->formats[STATE_EXP_AVG] = o->formats[STATE_EXP_AVG_SQ] = FORMAT_BF16; /* as DeepSeek-V3, arXiv 2412.19437, 3.3.3 */
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 8 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), 2 + 4 + 8 / 8.0);
   o->formats[STATE_EXP_AVG] = FORMAT_FP8;
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 7 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), 2 + 4 + 7 / 8.0);
   o->remainders = TRUE;
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 5 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), 2 + 4 + 5 / 8.0);
   o->remainders = FALSE;
   o->formats[STATE_MAIN_PARAMS] = FORMAT_FP16;
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 5 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), 2 + 4 + 5 / 8.0);
   o->formats[STATE_MAIN_PARAMS] = FORMAT_BF16; /* the weights are their own */
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 3 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), 2 + 4 + 3 / 8.0);
   o->formats[STATE_MAIN_GRADS] = FORMAT_BF16;
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 2 + 3 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), 2 + 2 + 3 / 8.0);
   ck_assert_double_eq(STATES(&f.plan)->reduce_bytes, 2);
   ck_assert_double_eq(op_reduce_cast_bytes(STATES(&f.plan)), 0);
   o->formats[STATE_GRAD_REDUCE] = FORMAT_FP32;
@@ -173,13 +173,13 @@ START_TEST(products_in_tf32)
 
   setup(&f, "fsdp", 8);
   plan_set_format(&f.plan, DTYPE_FP32);
-  double states = op_state_bytes(STATES(&f.plan)), saved = planned_layer(&f, 1).saved_bytes;
+  double states = state_bytes(STATES(&f.plan)), saved = planned_layer(&f, 1).saved_bytes;
   Metrics wide = planned_run(&f);
   plan_set_format(&f.plan, DTYPE_TF32);
   ck_assert_int_eq(f.plan.precision, DTYPE_FP32);
   ck_assert_int_eq(plan_format(&f.plan), DTYPE_TF32);
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, DTYPE_TF32);
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), states);
   ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, saved);
   Metrics tf32 = planned_run(&f);
   ck_assert_double_lt(tf32.compute_s, 0.7 * wide.compute_s); /* 156 over 19.5 TFLOP/s on an A100 */
@@ -206,7 +206,7 @@ START_TEST(recipes_by_their_bytes)
 {
   Planned f;
   setup(&f, "megatron-core", 8);
-  double tokens = 1024, states = op_state_bytes(STATES(&f.plan)), wide = planned_layer(&f, 1).saved_bytes;
+  double tokens = 1024, states = state_bytes(STATES(&f.plan)), wide = planned_layer(&f, 1).saved_bytes;
   double inputs = 2 * H + 3 * H; /* of qkv and both feed-forward products, which the norms and swiglu made */
 
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
@@ -219,7 +219,7 @@ START_TEST(recipes_by_their_bytes)
   gboolean whole = recipes[_i].recipe == FP8_DELAYED || recipes[_i].recipe == FP8_CURRENT; /* scales of whole tensors */
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.promoted, FALSE);
   ck_assert_int_eq(op_named(&f, "qkv", TRUE).matmul.promoted, whole);
-  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)) + op_narrow_states(STATES(&f.plan), &f.cluster->device),
+  ck_assert_double_eq_tol(state_bytes(STATES(&f.plan)) + op_narrow_states(STATES(&f.plan), &f.cluster->device),
                           states + recipes[_i].held, 1e-12);
   Op cast = op_named(&f, "cast gradient", TRUE);
   ck_assert_double_eq_tol(cast.memory.bytes, recipes[_i].cast * tokens * H, 1e-6);

@@ -174,9 +174,9 @@ START_TEST(context_shards_states)
 
   setup(&f, 16384, 8);
   f.plan.zero = 1;
-  double states = op_state_bytes(STATES(&f.plan));
+  double states = state_bytes(STATES(&f.plan));
   divide_context(&f, 4, CONTEXT_RING);
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), states);
   ck_assert_int_eq(state_group(LAYOUT(&f.plan), f.cluster, FALSE, RANKS_REPLICAS).size, 8);
   planned_clear(&f);
 }
@@ -234,7 +234,7 @@ START_TEST(fp8_is_of_the_blocks)
   setup(&f, 4096, 8);
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 2 * f.cluster->device.peak_flops_per_s[DTYPE_BF16];
   LayerSums wide = block_of(&f);
-  double states = op_state_bytes(STATES(&f.plan));
+  double states = state_bytes(STATES(&f.plan));
   plan_set_format(&f.plan, DTYPE_FP8);
   LayerSums narrow = block_of(&f);
   planned_accept(&f);
@@ -242,7 +242,7 @@ START_TEST(fp8_is_of_the_blocks)
   ck_assert_double_eq(narrow.flops, wide.flops);
   /* qkv's and the feed-forward's inputs: 1 of 2 bytes; the projection's: 1 more */
   ck_assert_double_eq_tol(wide.saved_bytes - narrow.saved_bytes, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), states);
   ck_assert_double_eq(op_narrow_states(STATES(&f.plan), &f.cluster->device), 2);
   f.framework->original_inputs = TRUE; /* the projection's in 16 bits alone, unless scales are delayed */
   ck_assert_double_eq(block_of(&f).saved_bytes, narrow.saved_bytes);
@@ -408,7 +408,7 @@ START_TEST(states_over_a_node)
   planned_accept(&f);
   ck_assert_int_eq(state_group(LAYOUT(&f.plan), f.cluster, FALSE, RANKS_SHARDS).per_domain[0], 8);
   ck_assert_int_eq(state_group(LAYOUT(&f.plan), f.cluster, FALSE, RANKS_COPIES).per_domain[0], 1);
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), (2 + 4 + 12) / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), (2 + 4 + 12) / 8.0);
   g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
   ck_assert_int_gt(reductions(trace, COLLECTIVE_REDUCE_SCATTER, &inside), 0);
   ck_assert_int_gt(reductions(trace, COLLECTIVE_ALL_REDUCE, &across), 0);
@@ -445,13 +445,13 @@ START_TEST(optimizer_on_the_host)
 
   setup(&f, 512, 8);
   f.plan.zero = 1;
-  double states = op_state_bytes(STATES(&f.plan));
+  double states = state_bytes(STATES(&f.plan));
   f.plan.offload.optimizer = STORE_CPU;
   f.cluster->host_memory_bytes = 1e12;
   f.cluster->host_memory_bytes_per_s = 2e11;
   f.cluster->device.host_bytes_per_s = 2.5e10;
   planned_accept(&f);
-  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states - 12 / 8.0);
+  ck_assert_double_eq(state_bytes(STATES(&f.plan)), states - 12 / 8.0);
   OptimizerPrice price = optimizer_price(STATES(&f.plan), f.cluster, (double[]) { 8e9, 0 }, (double[2]) { 0 }, NULL);
   ck_assert_double_eq_tol(price.offload_s, 1e9 * (4 + 2) / 2.5e10, 1e-6);
   double scaled_s = memory_s(&f.cluster->device, 12 * 8e9, 1);

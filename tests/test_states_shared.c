@@ -107,11 +107,11 @@ START_TEST(volumes_fall_to_a_quarter)
   stated_init(&f, "deepspeed", 32);
   f.plan.global_batch = 32;
   f.plan.zero = 3;
-  double size = 2 * stated_params(&f), states = op_state_bytes(STATES(&f.plan));
+  double size = 2 * stated_params(&f), states = state_bytes(STATES(&f.plan));
   ck_assert_double_eq_tol((network_bytes(&f, TASK_GATHER, 1) + network_bytes(&f, TASK_REDUCE, 1)) / size, 3, 1e-9);
   StatedRun plain = stated_run(&f);
   f.plan.sharding.secondary = 8;
-  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)), states + 2 / 8.0, 1e-12);
+  ck_assert_double_eq_tol(state_bytes(STATES(&f.plan)), states + 2 / 8.0, 1e-12);
   f.plan.sharding.quantized_weights = f.plan.sharding.quantized_gradients = TRUE;
   ck_assert_double_eq_tol(network_bytes(&f, TASK_GATHER, 1) / size, 0.5, 1e-9);
   ck_assert_double_eq_tol(network_bytes(&f, TASK_REDUCE, 1) / size, 0.25, 1e-9);

@@ -224,7 +224,7 @@ double op_gradient_copy_bytes(const StateLayout *states);
 double op_dropped_copy_bytes(const StateLayout *states);
 
 /* Bytes that a device keeps for a parameter of its layers, as ZeRO divides
- * them and offloading takes them away; and their sum. Tensors below the plan's
+ * them and offloading takes them away. Tensors below the plan's
  * persistence threshold keep whole weights instead. A weight of products in 8 or 4 bits holds op_narrow_states more:
  * its copies in these, less what it does not keep in 16. */
 typedef struct {
@@ -233,8 +233,6 @@ typedef struct {
 
 StateBytes op_states(const StateLayout *states);
 double op_narrow_states(const StateLayout *states, const Device *device);
-double op_frozen_bytes(const StateLayout *states, Frozen frozen); /* likewise of frozen weights, all of them */
-double op_state_bytes(const StateLayout *states);
 
 /* What a device holds from a step's start to its end of so many parameters that are trained, `narrow` of them of products
  * in 8 or 4 bits, and of those that are frozen: their states, what the optimizer keeps

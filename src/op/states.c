@@ -172,12 +172,6 @@ double op_narrow_states(const StateLayout *s, const Device *device)
   return kept_weight(s, op_kept_bytes(s, 1, 1)) - kept_weight(s, op_kept_bytes(s, 1, 0)) + copied_weights(s, device);
 }
 
-double op_state_bytes(const StateLayout *s)
-{
-  StateBytes bytes = op_states(s);
-  return bytes.weights + bytes.gradients + bytes.optimizer;
-}
-
 double op_bucket_params(const StateLayout *s)
 {
   const Framework *f = s->framework;
@@ -203,7 +197,8 @@ double op_bucket_bytes(const StateLayout *s, double params)
   return (held + (copies ? params : 0)) * s->reduce_bytes + ddp;
 }
 
-double op_frozen_bytes(const StateLayout *s, Frozen frozen)
+/* Of frozen weights that a device keeps, as ZeRO divides them and offloading takes them away. */
+static double frozen_bytes(const StateLayout *s, Frozen frozen)
 {
   return s->zero == 3 && s->offload.parameters ? 0 : frozen.bytes / s->weight_parts;
 }
@@ -213,7 +208,7 @@ HeldBytes op_held(const StateLayout *s, const Device *device, double params, dou
 {
   StateBytes each = op_states(s);
   double extra = extra_bytes / s->optimizer_parts;
-  double weights = params * each.weights + narrow * op_narrow_states(s, device) + op_frozen_bytes(s, frozen);
+  double weights = params * each.weights + narrow * op_narrow_states(s, device) + frozen_bytes(s, frozen);
 
   return (HeldBytes) { { weights, params * each.gradients, params * each.optimizer + extra },
                        op_bucket_bytes(s, params) };

@@ -227,7 +227,7 @@ static double at_the_step(const Setting *s)
 {
   double params[2] = { s->model->params, 0 };
 
-  return op_state_bytes(STATES(&s->plan)) + op_step_copies(LAYOUT(&s->plan)->states, params) / params[0];
+  return state_bytes(STATES(&s->plan)) + op_step_copies(LAYOUT(&s->plan)->states, params) / params[0];
 }
 
 static void states_of_parameters(Page *p)
@@ -241,7 +241,7 @@ static void states_of_parameters(Page *p)
     g_autofree char *shape = g_strdup_printf("%s, %s, ZeRO-%d", x->framework, dtype_names[x->precision], x->zero);
     s.plan.zero = x->zero;
     gboolean megatron = g_str_equal(x->framework, "megatron-core");
-    row(p, x->formula, shape, x->whole + x->shared / 64, megatron ? at_the_step(&s) : op_state_bytes(STATES(&s.plan)), NULL);
+    row(p, x->formula, shape, x->whole + x->shared / 64, megatron ? at_the_step(&s) : state_bytes(STATES(&s.plan)), NULL);
     setting_clear(&s);
   }
 }
@@ -382,7 +382,7 @@ static void volumes_of_experts(Page *p)
   layer_work_init(&work, s.model, &s.model->specs[1], PASSES(&s.plan), s.cluster);
   row(p, "1/e of the experts' weights", "parameters of a rank", per_rank, work.expert_params, NULL);
   layer_work_clear(&work);
-  row(p, "6 + 12/d, d = 64/e", "states of them, bytes a parameter", 6 + 12 / 8.0, op_state_bytes(&STATES(&s.plan)[1]),
+  row(p, "6 + 12/d, d = 64/e", "states of them, bytes a parameter", 6 + 12 / 8.0, state_bytes(&STATES(&s.plan)[1]),
       NULL);
   setting_clear(&s);
 }
