@@ -101,4 +101,23 @@ START_TEST(no_tiers)
 }
 END_TEST
 
-TEST_MAIN("hardware_group", shapes_as_counted, usual_shapes, no_tiers)
+/* The two steps of a group are groups of their own: of neighbours, and of ranks so far apart. */
+START_TEST(steps_of_groups)
+{
+  Cluster cluster = cluster_of(256, 3, (const int[]) { 8, 64 });
+  for (int size = 8; size <= 256; size *= 2)
+    for (int ranks = 1; ranks <= 8; ranks *= 2) {
+      GroupShape all = group_shape(&cluster, size, 1);
+      GroupShape within = group_within(&all, ranks), near = group_shape(&cluster, ranks, 1);
+      GroupShape across = group_across(&all, ranks), far = group_shape(&cluster, size / ranks, ranks);
+      ck_assert_int_eq(within.size, near.size);
+      ck_assert_int_eq(across.size, far.size);
+      for (int t = 0; t < TIER_MAX; t++) {
+        ck_assert_int_eq(within.per_domain[t], near.per_domain[t]);
+        ck_assert_int_eq(across.per_domain[t], far.per_domain[t]);
+      }
+    }
+}
+END_TEST
+
+TEST_MAIN("hardware_group", shapes_as_counted, usual_shapes, no_tiers, steps_of_groups)

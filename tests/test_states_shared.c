@@ -129,8 +129,7 @@ END_TEST
 START_TEST(quantizing_takes_time)
 {
   g_autoptr(Cluster) cluster = fixture_free_cluster(32);
-  GroupShape all = group_shape(cluster, 32, 1), node = group_in_node(cluster, &all),
-                   nodes = group_over_nodes(cluster, &all);
+  GroupShape all = group_shape(cluster, 32, 1), node = group_within(&all, 8), nodes = group_across(&all, 8);
   double rate = cluster->device.memory_bytes_per_s * cluster->device.kernels.memory_fraction;
 
   ck_assert_int_eq(node.size, 8);

@@ -6,26 +6,6 @@
 #define TO_INT8 3.0
 #define TO_INT4 2.5
 
-GroupShape group_in_node(const Cluster *c, const GroupShape *group)
-{
-  int inside = group_ranks_of_node(group, c->network_tier);
-  GroupShape shape = { .size = inside };
-
-  for (int t = 0; t < TIER_MAX; t++)
-    shape.per_domain[t] = MIN(inside, group->per_domain[t]);
-  return shape;
-}
-
-GroupShape group_over_nodes(const Cluster *c, const GroupShape *group)
-{
-  int inside = group_in_node(c, group).size;
-  GroupShape shape = { .size = group->size / inside };
-
-  for (int t = 0; t < TIER_MAX; t++)
-    shape.per_domain[t] = MAX(1, group->per_domain[t] / inside);
-  return shape;
-}
-
 /* Kernels behind a collective, whatever its algorithm. */
 static CollectiveCost with_kernels(CollectiveCost cost, double seconds)
 {
@@ -42,7 +22,8 @@ CollectiveCost quantized_gather_cost(const Cluster *c, double params, const Grou
 
 CollectiveCost quantized_scatter_cost(const Cluster *c, double params, const GroupShape *group)
 {
-  GroupShape inside = group_in_node(c, group), over = group_over_nodes(c, group);
+  int ranks = group_ranks_of_node(group, c->network_tier);
+  GroupShape inside = group_within(group, ranks), over = group_across(group, ranks);
   double left = params / inside.size;
   CollectiveCost first = collective_cost(c, COLLECTIVE_ALL_TO_ALL, params * QUANTIZED_GRADIENT_BYTES, &inside);
   CollectiveCost last = collective_cost(c, COLLECTIVE_ALL_TO_ALL, left * QUANTIZED_GRADIENT_BYTES, &over);

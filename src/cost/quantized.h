@@ -23,8 +23,4 @@ CollectiveCost quantized_gather_cost(const Cluster *cluster, double params, cons
 /* Sums and scatters the gradients of so many parameters. */
 CollectiveCost quantized_scatter_cost(const Cluster *cluster, double params, const GroupShape *group);
 
-/* Of a group, its members in one node, and those of as many nodes that exchange with each other. */
-GroupShape group_in_node(const Cluster *cluster, const GroupShape *group);
-GroupShape group_over_nodes(const Cluster *cluster, const GroupShape *group);
-
 #endif

@@ -124,6 +124,22 @@ GroupShape group_shape_at(const Cluster *cluster, int first, int size, int strid
   return shape;
 }
 
+GroupShape group_within(const GroupShape *shape, int ranks)
+{
+  GroupShape within = {.size = ranks};
+  for (int t = 0; t < TIER_MAX; t++)
+    within.per_domain[t] = MIN(ranks, shape->per_domain[t]);
+  return within;
+}
+
+GroupShape group_across(const GroupShape *shape, int ranks)
+{
+  GroupShape across = {.size = shape->size / ranks};
+  for (int t = 0; t < TIER_MAX; t++)
+    across.per_domain[t] = MAX(1, shape->per_domain[t] / ranks);
+  return across;
+}
+
 int group_tier(const Cluster *cluster, const GroupShape *shape)
 {
   int tier = 0;

@@ -31,6 +31,11 @@ GroupShape group_shape_nested(const Cluster *cluster, int inner, int inner_strid
  * domain has of it. */
 GroupShape group_shape_at(const Cluster *cluster, int first, int size, int stride);
 
+/* A group divided in two steps, `ranks` of it at a time that share a domain: those ranks, and one rank of each such
+ * part, of which as many groups exist side by side. */
+GroupShape group_within(const GroupShape *shape, int ranks);
+GroupShape group_across(const GroupShape *shape, int ranks);
+
 /* The lowest tier that joins all ranks of the group; 0 for one rank. */
 int group_tier(const Cluster *cluster, const GroupShape *shape);
 
