@@ -4,7 +4,6 @@
 
 #define BLOCK_TOKENS 128.0          /* queries of one thread block */
 #define BACKWARD_FLOPS 2.5          /* five products backward, two forward */
-#define BACKWARD_SHARE 0.8          /* of the forward's share of peak, where no curve is */
 #define DROPOUT_FORWARD 0.8         /* of the rate without dropout */
 #define DROPOUT_BACKWARD 0.65
 #define UTILIZATION_UNKNOWN 0.35    /* a device without any curve */
@@ -62,7 +61,7 @@ static double utilization(const Kernels *kernels, const AttentionWork *work, gbo
   const AttentionKernel kernels_by_choice[] = {work->kernel, ATTENTION_FLASH, ATTENTION_FLASH3, ATTENTION_EFFICIENT};
   for (guint i = 0; i < G_N_ELEMENTS(kernels_by_choice); i++) {
     for (int forward = !work->backward; forward <= 1; forward++) {
-      double share = forward && work->backward ? BACKWARD_SHARE : 1;
+      double share = forward && work->backward ? ATTENTION_BACKWARD_SHARE : 1;
       for (int other_mask = 0; other_mask <= 1; other_mask++) {
         AttentionCurve kind = {.kernel = kernels_by_choice[i], .backward = !forward, .narrow = narrow,
                                .causal = other_mask ? !work->causal : !!work->causal};

@@ -56,6 +56,9 @@ typedef struct {
 double matmul_peak_flops_per_s(const Device *device, DType dtype);
 double attention_peak_flops_per_s(const Device *device, const AttentionWork *work);
 
+/* Share of peak of a backward kernel over the forward's, where nobody measured the backward. */
+#define ATTENTION_BACKWARD_SHARE 0.8
+
 double attention_flops(const AttentionWork *work);
 double attention_s(const Device *device, const AttentionWork *work);
 

@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cost/kernel.h"
 
 static const double lengths[] = {512, 1024, 2048, 4096, 8192, 16384};
 static const int head_dims[] = {64, 128, 160, 256};
-
-#define BACKWARD_SHARE 0.8 /* of the forward's, of kernels whose backward nobody published */
 
 /* ---- curves in the file ---- */
 
@@ -242,7 +241,7 @@ static void put_backward(cJSON *target, const Kernels *kernels, int kernel)
       continue;
     curve.backward = TRUE;
     for (int p = 0; p < curve.n; p++)
-      curve.utilization[p] *= BACKWARD_SHARE;
+      curve.utilization[p] *= ATTENTION_BACKWARD_SHARE;
     put_curve(target, &curve, "default: 0.8 of the forward pass");
   }
 }
