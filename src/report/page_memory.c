@@ -5,7 +5,6 @@
 #include "report/tables.h"
 #include "report/timeline_panel.h"
 
-#define ROWS_MAX 32
 #define BINS 250
 
 /* Time, activations and buffers of each point, one after another; whole bytes. */
@@ -50,7 +49,7 @@ void page_memory(Page *page, const char *heading, const Result *result, const Tr
   JsonWriter *w = &page->writer;
   g_autoptr(Table) stages = stages_table(trace);
   int n, fullest = 0;
-  g_autofree int *rows = panel_rows(trace, result->metrics.peak_row, ROWS_MAX, &n);
+  g_autofree int *rows = panel_rows(trace, result->metrics.peak_row, TIMELINE_ROWS_MAX, &n);
 
   page_begin(page, "memory", heading);
   json_put_real(w, "end_s", trace->end_s);

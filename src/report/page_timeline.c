@@ -4,7 +4,6 @@
 #include "base/sort.h"
 #include "report/timeline_panel.h"
 
-#define ROWS_MAX 32
 #define SPANS_MAX 60000   /* of a page */
 #define TICKS 1e8         /* of the time axis */
 #define TEXT_COLUMNS 100  /* in Markdown */
@@ -181,7 +180,7 @@ static double shown_s(const Trace *trace, const int *rows, int n)
 /* So many rows that their spans are not too many, at least two. */
 static int rows_that_fit(const Trace *trace)
 {
-  return CLAMP((int)(SPANS_MAX / MAX(trace->spans->len / (double)trace->n_rows, 1)), 2, ROWS_MAX);
+  return CLAMP((int)(SPANS_MAX / MAX(trace->spans->len / (double)trace->n_rows, 1)), 2, TIMELINE_ROWS_MAX);
 }
 
 static void put_lists(Timeline *t)

@@ -9,7 +9,6 @@
 
 #define TOP 56
 #define TITLE_PIXELS 31 /* above a panel's rows, of one line */
-#define LINE_PIXELS 16
 #define TITLE_LETTER 6.8 /* pixels of a letter of a title and of a label, about */
 #define LABEL_LETTER 5.6
 #define ROWS_MAX 64     /* of all panels */
@@ -58,8 +57,8 @@ static double write_titles(TimelinePicture *t, const Panel *p, const char *title
   }
   g_auto(GStrv) lines = plot_lines(label, width / LABEL_LETTER);
   for (int i = 0; lines[i]; i++)
-    timeline_text(t, TIMELINE_LEFT, y + 20 + LINE_PIXELS * (i + 1), FALSE, 9, TIMELINE_SOFT, lines[i]);
-  return y + TITLE_PIXELS + LINE_PIXELS * g_strv_length(lines);
+    timeline_text(t, TIMELINE_LEFT, y + 20 + PLOT_LINE_PIXELS * (i + 1), FALSE, 9, TIMELINE_SOFT, lines[i]);
+  return y + TITLE_PIXELS + PLOT_LINE_PIXELS * g_strv_length(lines);
 }
 
 /* The panels' colours, the same pass in the same hue in all. */

@@ -5,7 +5,6 @@
 #include "report/gnuplot.h"
 #include "report/memory_points.h"
 
-#define LINE_PIXELS 16
 #define LINE_LETTERS 185 /* of what stands below the title, up to the sheet's edge */
 #define BINS 500 /* of the time axis; each draws its first, least, most and last point */
 
@@ -121,8 +120,8 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
   picture_set_text(p, "headline", title);
   picture_set_texts(p, "line", lines, g_strv_length(lines));
   picture_set_real(p, "lines", g_strv_length(lines));
-  picture_set_real(p, "line_pixels", LINE_PIXELS);
-  picture_set_real(p, "further", LINE_PIXELS * (g_strv_length(lines) - 1));
+  picture_set_real(p, "line_pixels", PLOT_LINE_PIXELS);
+  picture_set_real(p, "further", PLOT_LINE_PIXELS * (g_strv_length(lines) - 1));
   picture_set_text(p, "panel", panel);
 }
 

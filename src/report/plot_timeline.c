@@ -5,9 +5,7 @@
 #include "report/timeline_panel.h"
 
 #define TOP 84
-#define LINE_PIXELS 16
 #define LINE_LETTERS 220 /* of what stands below the title, up to the sheet's edge */
-#define ROWS_MAX 32
 
 /* What is drawn, and what is not as usual. */
 static char *subtitle(const Panel *p, const char *label)
@@ -30,13 +28,13 @@ static gboolean draw(Panel *panel, const char *name, const char *title, const ch
 {
   g_auto(TimelinePicture) t;
   g_auto(GStrv) lines = plot_lines(below, LINE_LETTERS);
-  double top = TOP + LINE_PIXELS * (g_strv_length(lines) - 1);
+  double top = TOP + PLOT_LINE_PIXELS * (g_strv_length(lines) - 1);
 
   timeline_picture_init(&t, panel->trace->end_s, panel->trace->unitless, top);
   double bottom = panel_draw(panel, &t, top, panel->n_rows);
   timeline_text(&t, TIMELINE_LEFT, 24, FALSE, 14, TIMELINE_INK, title);
   for (int i = 0; lines[i]; i++)
-    timeline_text(&t, TIMELINE_LEFT, 47 + LINE_PIXELS * i, FALSE, 10, TIMELINE_SOFT, lines[i]);
+    timeline_text(&t, TIMELINE_LEFT, 47 + PLOT_LINE_PIXELS * i, FALSE, 10, TIMELINE_SOFT, lines[i]);
   panel_headings(&t, top - 10, panel->result != NULL);
   return timeline_picture_draw(&t, name, bottom, &panel->colors, to, error);
 }
@@ -46,7 +44,7 @@ static gboolean plot(const Result *result, const Trace *trace, const Trace *whol
 {
   g_auto(Panel) panel;
 
-  panel_init(&panel, result, trace, whole, ROWS_MAX);
+  panel_init(&panel, result, trace, whole, TIMELINE_ROWS_MAX);
   g_autofree char *title = plot_title(result), *label = plan_label(result->plan), *below = subtitle(&panel, label);
   return draw(&panel, name, title, below, to, error);
 }
@@ -60,7 +58,7 @@ gboolean plot_schedule(const Trace *trace, const char *title, const char *says, 
 {
   g_auto(Panel) panel;
 
-  panel_init(&panel, NULL, trace, trace, ROWS_MAX);
+  panel_init(&panel, NULL, trace, trace, TIMELINE_ROWS_MAX);
   g_autofree char *below = subtitle(&panel, says);
   return draw(&panel, "timeline", title, below, to, error);
 }

@@ -27,5 +27,6 @@ char *plot_title(const Result *result);
 /* A text in lines of at most so many letters, broken after commas and before "·" where it can be, else at spaces; a
  * longer word stands alone in its line. Newly allocated, at least one line. */
 char **plot_lines(const char *text, int letters);
+#define PLOT_LINE_PIXELS 16 /* from one to the next */
 
 #endif

@@ -6,6 +6,7 @@
 #include "report/report.h"
 #include "report/timeline_picture.h"
 
+#define TIMELINE_ROWS_MAX 32     /* of a picture or page of one plan */
 #define TIMELINE_NUMBERED_MAX 64 /* passes of a row that still get numbers */
 
 typedef struct {
