@@ -234,7 +234,7 @@ START_TEST(log_of_options)
 
   ck_assert_ptr_nonnull(csv);
   ck_assert_str_eq(notes.untold, "model, cluster");
-  ck_assert_ptr_null(notes.beyond);
+  ck_assert_ptr_null(notes.no_column);
   import_notes_clear(&notes);
   cell_is(csv, "hidden", "4096");
   cell_is(csv, "kv_heads", "8");
@@ -263,8 +263,8 @@ START_TEST(log_of_experts)
 
   ck_assert_ptr_nonnull(csv);
   ck_assert_str_eq(notes.untold, "cluster, model_file");
-  ck_assert_ptr_nonnull(notes.beyond);
-  ck_assert_str_eq(notes.beyond, "experts 8, experts_per_token 2, expert_ffn_hidden 14336, moe_expert_capacity_factor 1.5, "
+  ck_assert_ptr_nonnull(notes.no_column);
+  ck_assert_str_eq(notes.no_column, "experts 8, experts_per_token 2, expert_ffn_hidden 14336, moe_expert_capacity_factor 1.5, "
                    "offload optimizer, overlap.gradients true, overlap.parameters false");
   import_notes_clear(&notes);
   cell_is(csv, "layers", "32");
@@ -287,8 +287,8 @@ START_TEST(log_of_part)
   g_autofree char *csv = import_megatron_log.read(text, &notes, NULL);
 
   ck_assert_ptr_nonnull(csv);
-  ck_assert_ptr_nonnull(notes.beyond);
-  ck_assert_str_eq(notes.beyond, "what else the arguments say: f: --moe-layer-freq: 3: expected 1, or leading dense layers "
+  ck_assert_ptr_nonnull(notes.no_column);
+  ck_assert_str_eq(notes.no_column, "what else the arguments say: f: --moe-layer-freq: 3: expected 1, or leading dense layers "
                    "as in ([0]*3+[1]*58)");
   import_notes_clear(&notes);
   cell_is(csv, "hidden", "4096");

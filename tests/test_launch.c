@@ -293,9 +293,9 @@ START_TEST(step_is_read_back)
     g_autoptr(Launch) launch = launch_read(text, "x.sh", &(LaunchOptions) { 0, "megatron-core-2026" }, NULL);
     g_autoptr(Model) read = model_parse(launch->model, strlen(launch->model), "x.sh", NULL);
     ck_assert_msg(step_s(read, cluster, &plan) == step_s(model, cluster, &plan), "%s", models[i][0]);
-    ck_assert_uint_eq(launch->beyond->len, models[i][1] != NULL);
+    ck_assert_uint_eq(launch->not_simulated->len, models[i][1] != NULL);
     if (models[i][1])
-      ck_assert_str_eq(launch->beyond->pdata[0], models[i][1]);
+      ck_assert_str_eq(launch->not_simulated->pdata[0], models[i][1]);
   }
 }
 END_TEST
@@ -498,7 +498,7 @@ START_TEST(settings)
   has(titan->plan, "\"zero_stage\": 3");
   has(titan->plan, "\"recompute_granularity\": \"full\"");
   ck_assert_uint_eq(titan->unknown->len, 0); /* of a section that is known all settings may matter */
-  ck_assert_str_eq(titan->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
+  ck_assert_str_eq(titan->not_simulated->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
                                             "parallelism.made_up_degree");
   ck_assert_str_eq(nano->tool, "nanotron");
   ck_assert_int_eq(nano->gpus, 8);

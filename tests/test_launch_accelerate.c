@@ -54,7 +54,7 @@ START_TEST(files_say_their_plan)
     gboolean not = files[_i].plan[i][0] == '!';
     ck_assert_msg((strstr(plan, files[_i].plan[i] + not) == NULL) == not, "%s: %s", files[_i].plan[i], plan);
   }
-  ck_assert_uint_eq(l->unknown->len + l->beyond->len, 0);
+  ck_assert_uint_eq(l->unknown->len + l->not_simulated->len, 0);
   /* micro-batch and length; passes of a step, or accelerate's own ranks of a context */
   gboolean fsdp = strstr(files[_i].text, "FSDP") != NULL;
   ck_assert_uint_eq(l->assumed->len, 2 + (fsdp || g_str_equal(files[_i].text, MEGATRON)));
@@ -155,7 +155,7 @@ START_TEST(plans_go_round)
   ck_assert_int_eq(read.recompute, plans[_i].recompute);
   ck_assert_int_eq(read.sequence_parallel, p.plan.sequence_parallel);
   ck_assert_int_eq(plan_micro_batches(&read), plans[_i].framework[0] == 'm' ? plan_micro_batches(&p.plan) : 1);
-  ck_assert_uint_eq(l->unknown->len + l->beyond->len, 0);
+  ck_assert_uint_eq(l->unknown->len + l->not_simulated->len, 0);
   planned_clear(&p);
 }
 END_TEST

@@ -112,7 +112,7 @@ START_TEST(files_say_their_plan)
     if (!is_usual(l->assumed->pdata[i]))
       g_string_append_printf(assumed, "%s\n", (char *)l->assumed->pdata[i]);
   ck_assert_str_eq(assumed->str, files[_i].assumed);
-  ck_assert_uint_eq(l->unknown->len + l->beyond->len, 0);
+  ck_assert_uint_eq(l->unknown->len + l->not_simulated->len, 0);
 }
 END_TEST
 
@@ -157,8 +157,8 @@ START_TEST(formats_are_said)
                              "\"torch_autocast\": { \"enabled\": true } }";
   g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { 8 }, NULL);
 
-  ck_assert_uint_eq(l->beyond->len, 1);
-  ck_assert_str_eq(l->beyond->pdata[0],
+  ck_assert_uint_eq(l->not_simulated->len, 1);
+  ck_assert_str_eq(l->not_simulated->pdata[0],
                    "buffers, buckets and formats other than the software's usual ones: "
                    "fp16.fp16_master_weights_and_grads, torch_autocast.enabled");
   ck_assert_str_eq(l->ignored->pdata[0], "learning rate and other constants: fp16.loss_scale");
@@ -176,11 +176,11 @@ START_TEST(what_is_left_out_is_said)
   g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { 8 }, NULL);
 
   ck_assert_uint_eq(l->unknown->len, 0);
-  ck_assert_uint_eq(l->beyond->len, 2);
-  ck_assert_str_eq(l->beyond->pdata[0], "tokens and layers that a step leaves out: "
+  ck_assert_uint_eq(l->not_simulated->len, 2);
+  ck_assert_str_eq(l->not_simulated->pdata[0], "tokens and layers that a step leaves out: "
                                         "data_efficiency.data_routing.random_ltd.enabled, "
                                         "curriculum_learning.enabled, progressive_layer_drop.enabled");
-  ck_assert_str_eq(l->beyond->pdata[1], "buffers, buckets and formats other than the software's usual ones: "
+  ck_assert_str_eq(l->not_simulated->pdata[1], "buffers, buckets and formats other than the software's usual ones: "
                                         "seq_parallel_communication_data_type");
   ck_assert_str_eq(l->ignored->pdata[0], "learning rate and other constants: dataloader_drop_last");
 }

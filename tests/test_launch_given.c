@@ -377,7 +377,7 @@ START_TEST(stages_of_deepspeed)
     g_autoptr(Framework) framework = NULL;
     g_autoptr(Launch) l = launch_read(text, "x.json", &(LaunchOptions) { .gpus = 16, .seq = 2048 }, NULL);
     g_autoptr(Launch) without = launch_read(plain, "x.json", &(LaunchOptions) { .gpus = 16, .seq = 2048 }, NULL);
-    g_autofree char *beyond = lines_of(l->beyond);
+    g_autofree char *beyond = lines_of(l->not_simulated);
     Plan plan;
     ck_assert_msg(!rows[i].plan || strstr(l->plan, rows[i].plan), "%s: %s", rows[i].zero, l->plan);
     ck_assert_msg(rows[i].plan || g_str_equal(l->plan, without->plan), "%s: %s", rows[i].zero, l->plan);
@@ -542,15 +542,15 @@ START_TEST(functions_say_what_is_left)
   g_autoptr(Launch) l = launch_read(text, "torchtitan/models/llama3/config_registry.py",
                                     &(LaunchOptions) { 4, NULL, words }, NULL);
   ck_assert_ptr_nonnull(strstr(l->model, "\"name\": \"qwen3-8b\""));
-  ck_assert_uint_eq(l->beyond->len, 1);
-  ck_assert_str_eq(l->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
+  ck_assert_uint_eq(l->not_simulated->len, 1);
+  ck_assert_str_eq(l->not_simulated->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
                                         "activation_checkpoint.memory_budget, model_spec.converters");
   words = nvfp4;
   g_autoptr(Launch) four_bits = launch_read(text, "torchtitan/models/llama3/config_registry.py",
                                             &(LaunchOptions) { 4, NULL, words }, NULL);
   ck_assert_ptr_nonnull(strstr(four_bits->plan, "\"precision\": \"fp4\""));
   ck_assert_ptr_nonnull(strstr(four_bits->plan, "\"framework\": \"torchtitan-2026-09\"")); /* others run none */
-  ck_assert_uint_eq(four_bits->beyond->len, 0);
+  ck_assert_uint_eq(four_bits->not_simulated->len, 0);
 }
 END_TEST
 

@@ -473,7 +473,7 @@ START_TEST(rows_are_read)
       said |= g_str_has_prefix(l->assumed->pdata[k], "enable_sequence_parallel: false: simulated as true");
     ck_assert_int_eq(said, rows[i].said);
     ck_assert_uint_eq(l->unknown->len, 0);
-    ck_assert(l->beyond->len == 0 || !strstr(l->beyond->pdata[0], "sequence_parallel"));
+    ck_assert(l->not_simulated->len == 0 || !strstr(l->not_simulated->pdata[0], "sequence_parallel"));
   }
 }
 END_TEST

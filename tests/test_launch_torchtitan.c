@@ -89,7 +89,7 @@ START_TEST(experiments_are_said)
   static const char text[] = DECEMBER_2024("enable_loss_parallel = true\n",
                                            "enable_compiled_autograd = true\ncustom_import = \"x\"\n");
   g_autoptr(Launch) l = launch_read(text, "x.toml", &(LaunchOptions) { .gpus = 32 }, NULL);
-  g_autofree char *beyond = all_of(l->beyond), *ignored = all_of(l->ignored);
+  g_autofree char *beyond = all_of(l->not_simulated), *ignored = all_of(l->ignored);
 
   ck_assert_msg(strstr(beyond, "training.enable_loss_parallel, experimental.enable_compiled_autograd") != NULL, "%s",
                 beyond);
@@ -186,14 +186,14 @@ START_TEST(optimizers_that_matter_are_said)
                                     "lr = 1e-4\nimplementation = \"for-loop\"\nearly_step_in_backward = true\n" OP,
                                     "x.toml", &(LaunchOptions) { .gpus = 16 }, NULL);
 
-  ck_assert_uint_eq(l->beyond->len, 1);
-  ck_assert_str_eq(l->beyond->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
+  ck_assert_uint_eq(l->not_simulated->len, 1);
+  ck_assert_str_eq(l->not_simulated->pdata[0], "kernels, buckets and formats other than the software's usual ones: "
                                         "optimizer.implementation, optimizer.early_step_in_backward");
   g_autoptr(Launch) usual = launch_read(MODEL "[training]\nlocal_batch_size = 1\n[compile]\nenable = true\n"
                                         "[optimizer]\nimplementation = \"fused\"\n"
                                         "early_step_in_backward = false\n" OP, "x.toml",
                                         &(LaunchOptions) { .gpus = 16 }, NULL);
-  ck_assert_uint_eq(usual->beyond->len + usual->unknown->len, 0);
+  ck_assert_uint_eq(usual->not_simulated->len + usual->unknown->len, 0);
 }
 END_TEST
 

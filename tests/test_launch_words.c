@@ -220,8 +220,8 @@ START_TEST(exchanges)
                    "more");
   ck_assert_str_eq(nccl->assumed->pdata[1], "moe_flex_dispatcher_backend: ncclep is simulated as hybridep: NCCL's exchange of "
                    "tokens has no measurements here");
-  ck_assert_uint_eq(nccl->beyond->len, 1);
-  ck_assert_str_eq(nccl->beyond->pdata[0], "kernels and fusions other than the software's usual ones: --moe-use-grouped-tensor");
+  ck_assert_uint_eq(nccl->not_simulated->len, 1);
+  ck_assert_str_eq(nccl->not_simulated->pdata[0], "kernels and fusions other than the software's usual ones: --moe-use-grouped-tensor");
 }
 END_TEST
 
@@ -520,7 +520,7 @@ START_TEST(groups_of_arguments)
 
   for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
     g_autoptr(Launch) l = read_words(rows[i].word, NULL);
-    ck_assert_msg(l->unknown->len == 0 && (l->beyond->len > 0) == rows[i].matters, "%s", rows[i].word);
+    ck_assert_msg(l->unknown->len == 0 && (l->not_simulated->len > 0) == rows[i].matters, "%s", rows[i].word);
   }
 }
 END_TEST

@@ -211,7 +211,7 @@ char *improvement_text(const Improvement *m)
   append_best(m, text);
   append_whys(m, text);
   if (l) {
-    append_lines(text, "\nNot simulated, though time or memory may feel it", l->beyond);
+    append_lines(text, "\nNot simulated, though time or memory may feel it", l->not_simulated);
     append_lines(text, "\nNo effect on time or memory", l->ignored);
   }
   return g_string_free(text, FALSE);
@@ -235,7 +235,7 @@ static void write_launch(const Launch *l, JsonWriter *w)
     json_put_real(w, "measured_memory_bytes", l->measured_bytes);
   write_lines(w, "assumed", assumed);
   write_lines(w, "ignored", l->ignored);
-  write_lines(w, "not_simulated", l->beyond);
+  write_lines(w, "not_simulated", l->not_simulated);
   write_lines(w, "unknown", l->unknown);
 }
 

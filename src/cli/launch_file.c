@@ -142,7 +142,7 @@ static void note_launch(const Launch *launch, const char *path, const char *cons
 {
   note_lines(notes, path, "taken for granted: ", launch->assumed, launch->options, has);
   note_lines(notes, path, "not known, and left alone: ", launch->unknown, NULL, NULL);
-  note_lines(notes, path, "not simulated, though time or memory may feel it: ", launch->beyond, NULL, NULL);
+  note_lines(notes, path, "not simulated, though time or memory may feel it: ", launch->not_simulated, NULL, NULL);
 }
 
 gboolean training_file_load(const TrainingFile *file, const Model *model, const char *adapter, Cluster *cluster,

@@ -371,8 +371,8 @@ static gboolean import(const Options *o, GError **error)
             notes.first_strange);
   if (out && notes.untold)
     fprintf(stderr, "%s: not told, to be filled in: %s\n", o->import, notes.untold);
-  if (out && notes.beyond)
-    fprintf(stderr, "%s: no column takes: %s\n", o->import, notes.beyond);
+  if (out && notes.no_column)
+    fprintf(stderr, "%s: no column takes: %s\n", o->import, notes.no_column);
   import_notes_clear(&notes);
   return out && put_import(o, out, error);
 }

@@ -52,7 +52,7 @@ void import_notes_clear(ImportNotes *notes)
 {
   g_clear_pointer(&notes->first_strange, g_free);
   g_clear_pointer(&notes->untold, g_free);
-  g_clear_pointer(&notes->beyond, g_free);
+  g_clear_pointer(&notes->no_column, g_free);
 }
 
 /* ---- files ---- */

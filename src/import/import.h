@@ -20,7 +20,7 @@ typedef struct {
   int strange;      /* lines or parts that were not recognised */
   char *first_strange; /* one of them; newly allocated */
   char *untold;        /* what the text does not say and a user fills in, "a, b"; newly allocated; NULL = nothing */
-  char *beyond;        /* what it says and what is written has no place for, likewise */
+  char *no_column;     /* what it says and what is written has no place for, likewise */
 } ImportNotes;
 
 typedef struct {

@@ -24,7 +24,7 @@ Launch *launch_new(void)
 
   l->tool = "megatron";
   l->ignored = lines_new();
-  l->beyond = lines_new();
+  l->not_simulated = lines_new();
   l->unknown = lines_new();
   l->assumed = lines_new();
   l->options = lines_new();
@@ -85,7 +85,7 @@ void launch_free(Launch *l)
   g_free(l->unknown_model);
   g_free(l->plan);
   g_ptr_array_unref(l->ignored);
-  g_ptr_array_unref(l->beyond);
+  g_ptr_array_unref(l->not_simulated);
   g_ptr_array_unref(l->unknown);
   g_ptr_array_unref(l->assumed);
   g_ptr_array_unref(l->options);
@@ -322,7 +322,7 @@ void launch_name_groups(const SettingGroup *groups, const GPtrArray *names, char
         g_string_append_printf(line, "%s%s", line->len ? ", " : "", shown);
     }
     if (line->len > 0)
-      g_ptr_array_add(!wanted ? out->unknown : wanted->matters ? out->beyond : out->ignored,
+      g_ptr_array_add(!wanted ? out->unknown : wanted->matters ? out->not_simulated : out->ignored,
                       g_strdup_printf("%s%s%s", wanted ? wanted->about : "", wanted ? ": " : "", line->str));
     if (!wanted)
       return;

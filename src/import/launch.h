@@ -31,7 +31,7 @@ typedef struct {
   double measured_s;  /* a step, where a log tells it; 0 = not */
   double measured_bytes; /* allocated at the peak, likewise */
   GPtrArray *ignored; /* char *: "data: --data-path, --split" of what is no matter to time and memory */
-  GPtrArray *beyond;  /* char *: the same of what is, and is not simulated */
+  GPtrArray *not_simulated; /* char *: the same of what may matter to them, and is not simulated */
   GPtrArray *unknown; /* char *: arguments that no table has */
   GPtrArray *assumed; /* char *: what is taken for granted, a line each */
   GPtrArray *options; /* char *: the option that tells LaunchOptions what a line of `assumed` takes, as in "--gpus", for

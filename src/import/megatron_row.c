@@ -11,7 +11,7 @@
 
 typedef struct {
   GHashTable *cells;
-  GString *beyond; /* "key value, ..." that no column takes */
+  GString *no_column; /* "key value, ..." that no column takes */
 } Row;
 
 /* A number, a word or a switch as a cell has it. Newly allocated. */
@@ -28,11 +28,11 @@ static char *cell_of(const cJSON *item)
   return copy;
 }
 
-static void name_beyond(Row *row, const char *object, const cJSON *item)
+static void note_no_column(Row *row, const char *object, const cJSON *item)
 {
   g_autofree char *cell = cJSON_IsBool(item) ? g_strdup(cJSON_IsTrue(item) ? "true" : "false") : cell_of(item);
 
-  g_string_append_printf(row->beyond, "%s%s%s %s", row->beyond->len ? ", " : "", object, item->string, cell);
+  g_string_append_printf(row->no_column, "%s%s%s %s", row->no_column->len ? ", " : "", object, item->string, cell);
 }
 
 static gboolean says(const cJSON *object, const char *key, const char *text)
@@ -60,7 +60,7 @@ static void put_dispatcher(Row *row, const cJSON *item)
   int dispatch = cJSON_IsString(item) ? names_find(expert_dispatch_names, item->valuestring) : -1;
 
   if (dispatch < 0)
-    name_beyond(row, "", item);
+    note_no_column(row, "", item);
   else
     case_row_set(row->cells, "moe_dispatcher", "%s", case_dispatcher_names[dispatch]);
 }
@@ -71,7 +71,7 @@ static void put_layers(Row *row, const cJSON *plan, const cJSON *item)
   if (says(plan, "recompute_method", "block"))
     case_row_set(row->cells, "recompute", "full:%d", item->valueint);
   else if (item->valueint > 1)
-    name_beyond(row, "", item);
+    note_no_column(row, "", item);
 }
 
 static void put_modules(Row *row, const cJSON *item)
@@ -112,7 +112,7 @@ static void put_overlap(Row *row, const cJSON *object)
     if (g_str_equal(item->string, "exchange"))
       case_row_set(row->cells, "moe_a2a_overlap", "%d", cJSON_IsTrue(item));
     else if ((data && gradients != parameters) || (!data && cJSON_IsTrue(item)))
-      name_beyond(row, "overlap.", item);
+      note_no_column(row, "overlap.", item);
   }
 }
 
@@ -142,7 +142,7 @@ static void put_key(Row *row, const cJSON *item)
   else if (is_column(item->string))
     case_row_set(row->cells, item->string, "%s", cell);
   else
-    name_beyond(row, "", item);
+    note_no_column(row, "", item);
 }
 
 static void put_plan(Row *row, const cJSON *plan)
@@ -205,9 +205,9 @@ static void name_model(Row *row, const cJSON *model)
 
   cJSON_ArrayForEach(item, model)
     if (!is_said(model, item, family, &described))
-      name_beyond(row, "", item);
+      note_no_column(row, "", item);
   if (json_get(model, "layers") && !json_get(model, "positions") && !g_str_equal(family->positions, "learned"))
-    g_string_append_printf(row->beyond, "%spositions learned", row->beyond->len ? ", " : "");
+    g_string_append_printf(row->no_column, "%spositions learned", row->no_column->len ? ", " : "");
   if (described)
     return;
   for (gsize i = 0; i < G_N_ELEMENTS(architecture); i++)
@@ -220,11 +220,11 @@ void megatron_row_fill(const char *text, GHashTable *cells, ImportNotes *notes)
   const LaunchOptions options = { 0 };
   g_autoptr(GError) error = NULL;
   g_autoptr(Launch) launch = launch_recognises(text) ? launch_read(text, notes->file, &options, &error) : NULL;
-  g_autoptr(GString) beyond = g_string_new(NULL);
-  Row row = { cells, beyond };
+  g_autoptr(GString) no_column = g_string_new(NULL);
+  Row row = { cells, no_column };
 
   if (error)
-    notes->beyond = g_strdup_printf("what else the arguments say: %s", error->message);
+    notes->no_column = g_strdup_printf("what else the arguments say: %s", error->message);
   if (!launch)
     return;
   g_autoptr(JsonDoc) model = json_parse(launch->model, strlen(launch->model), notes->file, NULL);
@@ -232,5 +232,5 @@ void megatron_row_fill(const char *text, GHashTable *cells, ImportNotes *notes)
   g_return_if_fail(model && plan);
   name_model(&row, json_root(model));
   put_plan(&row, json_root(plan));
-  notes->beyond = beyond->len ? g_strdup(beyond->str) : NULL;
+  notes->no_column = no_column->len ? g_strdup(no_column->str) : NULL;
 }
