@@ -8,18 +8,19 @@
 typedef struct {
   const Model *model;
   const Cluster *cluster;
-  double tokens;
-  Operations operations;
+  double tokens;           /* to train on */
+  Operations operations;   /* failures, restarts and storage of the cluster */
   Found best;
-  Result result; /* of the plan that is recommended; refers to `best` */
-  Campaign campaign;
-  CampaignSummary summary;
-  double checkpoint_bytes;
+  Result result;           /* of the plan that is recommended; refers to `best` */
+  Campaign campaign;       /* what the run is made of: steps, checkpoints, failures */
+  CampaignSummary summary; /* and what it comes to */
+  double checkpoint_bytes; /* of one checkpoint, over all ranks */
 } Run;
 
 typedef enum { RUN_ENDS, RUN_ENDLESS, RUN_NO_PLAN } RunEnd;
 
-/* The run on all of a cluster, which it refers to; `halted`: not all plans were looked at. */
+/* The run on all of a cluster, which it refers to; `halted` is set to whether the search stopped before it had looked at
+ * all plans. */
 RunEnd run_of(const Asked *asked, const Cluster *cluster, Run *run, gboolean *halted);
 
 /* The same of a plan that was found. */

@@ -6,12 +6,12 @@
 #include "calibrate/points.h"
 
 typedef struct {
-  const char *backend; /* NULL = the first */
-  DType precision;     /* fp32, fp16 or bf16, if the backend has it */
-  const char *date;
-  double budget_s;
+  const char *backend; /* its name; NULL = the first that there is */
+  DType precision;     /* of products: fp32, fp16 or bf16, if the backend has it */
+  const char *date;    /* of the measurement, YYYY-MM-DD */
+  double budget_s;     /* in which the rounds of measuring are to end */
   CalibrateProgress progress;
-  gpointer data;
+  gpointer data;       /* for progress */
 } MachineOptions;
 
 /* Measures on all processes of the launcher. On ranks but the first `points`

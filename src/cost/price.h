@@ -1,11 +1,16 @@
 /*
  * Seconds of the work of a layer: its ops priced by kernel.h and collective.h
  * and laid on two lanes, computation and communication inside the pass (of the
- * tensor-, context- and expert-parallel groups). A
- * collective waits for the op before it; later ops wait for the collective
- * unless it is asynchronous, and a pass ends when both lanes have. A pass
- * cannot take less than the host needs to launch its kernels, and the device
- * stands still where the host has waited for it and has to launch more (Op.counted).
+ * tensor-, context- and expert-parallel groups). A collective waits for the op
+ * before it; later ops wait for the collective unless it is asynchronous, and a
+ * pass ends when both lanes have. A pass cannot take less than the host needs to
+ * launch its kernels, and the device stands still where the host has waited for
+ * it and has to launch more (Op.counted).
+ *
+ * A pass is one forward, backward, input-gradient or weight-gradient (Pass) of
+ * one layer for one micro-batch. Names ending in _s are seconds, in _bytes bytes
+ * of one device; arrays of two have [0] for the layer without and [1] for its
+ * experts where these are divided over other ranks (PassLayout.experts_apart).
  */
 #ifndef TDP_COST_PRICE_H
 #define TDP_COST_PRICE_H
@@ -14,17 +19,17 @@
 #include "cost/op_times.h"
 
 typedef struct {
-  double seconds;   /* of the pass */
-  double compute_s; /* computation lane busy (or the host's launches, if longer) */
-  double tensor_s;  /* communication lane busy; what exceeds seconds - compute_s was hidden */
-  double context_s; /* of seconds - compute_s, what waits for context-parallel communication */
-  double expert_s;  /* and for that between experts' ranks */
-  double alone_s;   /* that it takes longer where no pass of another micro-batch runs beside it (overlap.exchange) */
-  double crowded_s; /* that computation takes longer while all devices of the node compute */
-  double flops;
-  double idle_s;    /* of compute_s, what the device stands still for the host */
-  double host_s;    /* that the host takes to issue it */
-  double slack_s;   /* of idle_s, what a slower device would compute in: none where the host waits for it */
+  double seconds;   /* from its start to its end */
+  double compute_s; /* the computation lane is busy, or the host launches, if that is longer */
+  double tensor_s;  /* the communication lane is busy; what exceeds seconds - compute_s is hidden */
+  double context_s; /* of seconds - compute_s, the wait for context-parallel communication */
+  double expert_s;  /* of seconds - compute_s, the wait for communication between experts' ranks */
+  double alone_s;   /* added where no pass of another micro-batch runs beside it (overlap.exchange) */
+  double crowded_s; /* added to computation while all devices of the node compute */
+  double flops;     /* floating-point operations of the device */
+  double idle_s;    /* of compute_s, the device stands still for the host */
+  double host_s;    /* the host is busy issuing it */
+  double slack_s;   /* of idle_s, what a slower device would compute in: none where the host waits for the device */
 } PassPrice;
 
 /* An op as a pass runs it. */
@@ -64,35 +69,36 @@ void pass_parts_add(PassParts *parts, const PassParts *more, double times);
 
 /* What a layer's part of the optimizer's step takes beyond its parameters: cost/orthogonal.h. */
 typedef struct {
-  double state_bytes; /* LayerWork's */
-  double matrices;    /* parameters in matrices that Muon orthogonalises */
-  double count;       /* of these matrices */
-  double newton_s, tensor_s; /* of all of them; communication of these over tensor-parallel ranks */
-  double newton_most_s;      /* of the slowest one, with its communication */
+  double state_bytes;   /* LayerWork's */
+  double matrices;      /* parameters in matrices that Muon orthogonalises */
+  double count;         /* how many such matrices there are */
+  double newton_s;      /* Newton-Schulz iterations of all of them */
+  double tensor_s;      /* communication of these over tensor-parallel ranks */
+  double newton_most_s; /* the iterations of the slowest matrix, with its communication */
 } OptimizerWork;
 
 /* Passes of one layer under a layout; the backward ones include recomputation. */
 typedef struct {
   PassPrice pass[PASS_COUNT];
-  const LayerOps *ops;    /* that the passes were priced from; NULL in tables that describe nothing */
-  double params;          /* that are trained, but expert_params */
-  double expert_params;   /* of experts that are apart */
-  double narrow[2];       /* [experts]: of them, those of products in 8 or 4 bits */
-  Frozen frozen[2];       /* [experts that are apart]: LayerWork's */
-  double largest;         /* of all, in the largest tensor */
-  double whole;           /* of them, never divided: LayerWork's */
-  OptimizerWork optimizer[2]; /* [experts that are apart] */
-  double saved_bytes;     /* from forward to backward */
-  double block_bytes;     /* of that, the largest tensor: LayerWork's */
-  double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
+  const LayerOps *ops;     /* that the passes were priced from; NULL in tables that describe nothing */
+  double params;           /* trained parameters on this device, but expert_params */
+  double expert_params;    /* those of experts that are divided over other ranks */
+  double narrow[2];        /* of these, parameters of products in 8 or 4 bits */
+  Frozen frozen[2];        /* weights beside them that are not trained: LayerWork's */
+  double largest;          /* parameters of the largest tensor */
+  double whole;            /* parameters of tensors that ZeRO never divides: LayerWork's */
+  OptimizerWork optimizer[2];
+  double saved_bytes;      /* kept from the forward to the backward */
+  double block_bytes;      /* of saved_bytes, the largest tensor: LayerWork's */
+  double deferred_bytes;   /* kept from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */
-  double split_bytes;      /* beyond it, of a pass of input gradients alone (LayerWork) */
-  double table_bytes;      /* at the end of its backward, when what was kept for that is gone: LayerWork's */
-  double placeholder_bytes; /* that a device keeps, for all of its layers alike: LayerWork's */
-  double forward_bytes;    /* of tdp-run, whose transient_bytes are a backward's: a forward's; else 0 */
-  double apart_s;          /* from one collective inside its passes to the next, else of them; 0 where rates do not
-                              change in time */
+  double split_bytes;      /* scratch beyond that of a pass of input gradients alone: LayerWork's */
+  double table_bytes;      /* alive at the end of the backward, when what was kept for it is gone: LayerWork's */
+  double placeholder_bytes; /* kept on a device once for all of its layers, whose shapes are alike: LayerWork's */
+  double forward_bytes;    /* scratch of a forward of tdp-run, whose transient_bytes are a backward's; else 0 */
+  double apart_s;          /* computation from one collective inside its passes to the next on average, all of it where
+                              there is none; 0 where rates do not change in time */
 } LayerPrice;
 
 /* What placeholders take on a device that has this layer too: blocks share shapes, so that the one with most has all. */

@@ -11,7 +11,7 @@
 /* The expected largest of n standard normal values: 0, 0.564, 0.846 ... 3.241 of 1,000. */
 double expected_largest(int n);
 
-/* Of `devices` like devices: 1 + spread times the expected largest. */
+/* Time on the slowest of `devices` devices of one kind over the mean: 1 + rate_spread times the expected largest. */
 double slowest_device(const Device *device, int devices);
 
 /*

@@ -7,9 +7,9 @@
  * plan that it can, and each loss is one line, "KEY: VALUE: what is done
  * instead", with the plan's key. What a tool can do is said once, in the file of
  * its framework, which bounds the planner too: what the planner proposes for a
- * framework, its own exporter writes. Losses beside are those of models that a
- * tool has not. Notes, which stand in the file only, say where
- * the tool takes another time than was predicted, not another plan. Formats
+ * framework, its own exporter writes. What remains are losses of models that a
+ * tool does not have. Notes, which stand in the file only, say where the tool
+ * takes another time than was predicted, not another plan. Formats
  * with comments carry losses and notes at their top; JSON carries neither.
  * What no plan decides (data, tokenizer, learning rate) is filled so that the
  * file runs, and is marked as such.
@@ -39,8 +39,9 @@ typedef struct Exporter {
   const struct Exporter *adapting; /* another for plans with an adapter, of the same engine; NULL: itself or none */
   const char *const *unwritten; /* schedules that the tool runs, of which its file says nothing; NULL: none */
   const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */
-  const struct Exporter *later; /* the same for a later version, whose files have another form: its settings by this one's
-                                 * names, of which a file of a user's is changed and none is written; NULL: none */
+  const struct Exporter *later; /* for a later version of the tool, whose files have another form: renders its settings by
+                                 * this one's names, by which a user's file is changed; it writes no file of its own.
+                                 * NULL: none */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */
   gboolean (*render)(Export *subject, GString *text, GError **error);

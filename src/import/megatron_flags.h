@@ -1,4 +1,5 @@
-/* What those of Megatron-LM's arguments are about that neither model nor plan are read from. Private to this folder. */
+/* Megatron-LM's arguments that neither a model nor a plan is read from, grouped by what they are about. Private to this
+ * folder. */
 #ifndef TDP_IMPORT_MEGATRON_FLAGS_H
 #define TDP_IMPORT_MEGATRON_FLAGS_H
 

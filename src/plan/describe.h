@@ -1,5 +1,6 @@
 /*
- * A plan for those who name it and do not look into it: what it means is read from its layout (layout/layout.h).
+ * A plan for code that names, writes or checks it without looking into it; what a plan means is read from its layout
+ * (layout/layout.h).
  */
 #ifndef TDP_PLAN_DESCRIBE_H
 #define TDP_PLAN_DESCRIBE_H
@@ -16,8 +17,8 @@ char *plan_label(const Plan *plan);
 /* Node types in the order of their stages, "a100 then v100"; "" where they have the cluster's. Newly allocated. */
 char *plan_types_text(const Plan *plan);
 
-/* What plans may choose beside their degrees, where a table of plans has room for it: the short name of its key, and a
- * plan's value in words, NULL where it means nothing. */
+/* Choices beside degrees for which a table of plans has a column: the short name of the key of column i, and a plan's
+ * value of it in words, NULL where the key means nothing for the plan. Not owned by the caller. */
 #define PLAN_SHOWN 6
 const char *plan_shown_name(int i);
 const char *plan_shown(const Plan *plan, int i);
@@ -25,8 +26,8 @@ const char *plan_shown(const Plan *plan, int i);
 /* Writes the whole plan as an object under `key`. */
 void plan_write(const Plan *plan, JsonWriter *writer, const char *key);
 
-/* The same with every key of one number or name, also those that say nothing for this plan: what tells it from others
- * that a search may make of it. */
+/* The same with every key of one number or name, also those that mean nothing for this plan: what tells the plan from
+ * others that a search may make of it. */
 void plan_write_all(const Plan *plan, JsonWriter *writer, const char *key);
 
 /* FALSE with the error of the first rule that the plan breaks, as plan_check() says it. */

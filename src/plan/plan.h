@@ -28,9 +28,11 @@ struct Plan {
   int seq;                       /* tokens */
   int decoder_seq;               /* tokens of an encoder-decoder's decoder, whose encoder has seq; 0 = seq too */
   int split_rank;                /* stages that hold an encoder-decoder's encoder; 0 = stages are cut by layers alone */
-  int tp, pp, vpp, dp, cp, ep;
+  int tp, pp, dp, cp; /* ranks of tensor, pipeline, data and context parallelism; their product is gpus */
+  int vpp;            /* chunks (virtual stages) of a pipeline rank */
+  int ep;             /* ranks over which the experts of a layer are divided */
+  int etp;            /* ranks that share an expert's matrices; 0 = tp */
   gboolean pipeline_inner; /* ranks count the pipeline before data (layout/mesh.h) */
-  int etp; /* ranks that share an expert's matrices; 0 = tp */
   ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
   double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
   double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */
@@ -43,14 +45,14 @@ struct Plan {
   gboolean sequence_parallel;
   gboolean comm_chunks; /* rows that tensor-parallel ranks gather and scatter travel in chunks beside products */
   gboolean comm_fp8;    /* of these, rows that forwards scatter travel in 8 bits */
-  int zero; /* 0 to 3 */
+  int zero; /* ZeRO stage, 0 to 3 */
   int shard_group; /* ranks over which ZeRO divides; 0 = all that hold the same weights */
   Recompute recompute;
   RecomputeScope scope; /* of recomputation: layers or modules */
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
-  Products products; /* formats of these */
+  Products products; /* format in which matrix products run: precision's, or a narrower one */
   Fp8Recipe fp8_recipe; /* of narrow products; FP8_NONE = the framework's */
-  WideBlocks wide; /* that have none of them */
+  WideBlocks wide; /* blocks whose products stay in 16 bits */
   ParamGather param_gather; /* whether ranks gather weights of narrow products in their format */
   Adapter adapter; /* what is trained in place of the weights, if anything */
   Optimizer optimizer;
@@ -58,11 +60,11 @@ struct Plan {
   ShardingOptions sharding;
   gboolean partition_activations; /* what full recomputation keeps is divided over tensor-parallel ranks */
   AttentionKernel attention;
-  Overlap overlap;
+  Overlap overlap; /* what communication runs beside computation */
   int micro_group;   /* micro-batches that an interleaved schedule runs through a chunk before the next; 0 = pp */
   LayerSplit split;  /* layers of each stage */
   LayerStrategies strategies; /* of runs of layers, where they differ from the above */
-  gboolean balanced; /* the file asks for the best split: search/balanced.h fills it in */
+  gboolean balanced; /* the file asks for the best split, which search/balanced.h fills in */
   const char *types[NODE_TYPES_MAX]; /* names of a mixed cluster's node types along the pipeline, interned;
                                         [0] NULL: in the cluster's order */
   const Schedule *schedule;

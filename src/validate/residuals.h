@@ -14,13 +14,14 @@ gboolean residuals_write(const Validation *validation, const char *folder, GErro
 
 /* ---- parts of it ---- */
 
-/* log(measured / predicted) of a timed row. */
+/* log(measured / predicted) of a timed row's seconds of a step. */
 double residual_of(const CaseResult *result);
 
-/* A timed row's kind, with the share of the peak that was measured. */
+/* What kind of run a timed row is (accuracy/domain.h), with the share of the peak that was measured as its mfu. */
 RunKind residual_kind(const CaseResult *result);
 
-/* The least of n values of which those up to it weigh the share of all. Sorts neither; weights NULL = alike. */
+/* Weighted quantile: the least of n >= 1 values such that the values up to it have at least `share` (0 to 1) of the sum of
+ * weights. Both arrays stay as they are; weights NULL = all weigh alike. */
 double residuals_quantile(const double *values, const double *weights, int n, double share);
 
 /* Publishers of rows, in order of first appearance (not owned). */
