@@ -3,7 +3,10 @@
 
 #include "commands.h"
 
+#include <glib/gstdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void reads(const char *script, const char *expected)
 {
@@ -96,6 +99,27 @@ START_TEST(unread)
 }
 END_TEST
 
+/* What a script names beside it is neither waited for nor read without end. */
+START_TEST(sourced_special_files)
+{
+  g_autofree char *folder = test_directory(), *pipe = g_build_filename(folder, "pipe.sh", NULL);
+  g_autofree char *zero = g_build_filename(folder, "zero.sh", NULL);
+  g_autofree char *whole = g_build_filename(folder, "whole.sh", NULL);
+
+  ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+  ck_assert_int_eq(symlink("/dev/zero", zero), 0);
+  ck_assert(g_file_set_contents(whole, "N=4\n", -1, NULL));
+  g_autoptr(ShellScript) s = shell_read(". ./pipe.sh\n. /etc/zero.sh\nsource whole.sh\nrun $N\n", folder, NULL);
+  ck_assert_uint_eq(s->unread->len, 1);
+  ck_assert_str_eq(s->unread->pdata[0], "line 2: /etc/zero.sh: sourced, and not beside the script");
+  test_text(commands_text(s), "run|4\n");
+  g_unlink(pipe);
+  g_unlink(zero);
+  g_unlink(whole);
+  g_rmdir(folder);
+}
+END_TEST
+
 /* Where a value stands, and where it is used. */
 START_TEST(origins)
 {
@@ -139,5 +163,5 @@ START_TEST(anything_ends)
 }
 END_TEST
 
-TEST_MAIN("import-shell", words_and_quotes, variables, arithmetic, branches, texts_within, documents, unread, origins,
-          anything_ends)
+TEST_MAIN("import-shell", words_and_quotes, variables, arithmetic, branches, texts_within, documents, unread,
+          sourced_special_files, origins, anything_ends)

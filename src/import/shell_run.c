@@ -1,6 +1,8 @@
 /* What commands of bash do, as far as they start others. */
 #include "import/shell_reader.h"
 
+#include "base/files.h"
+
 #include <string.h>
 
 void shell_unread(Reader *r, const ShellCursor *c, const char *what)
@@ -114,9 +116,10 @@ static void run_file(Reader *r, const char *name, const ShellCursor *c)
 {
   const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
   g_autofree char *path = r->state.folder ? g_build_filename(r->state.folder, base, NULL) : NULL;
-  g_autofree char *text = NULL;
+  gsize length;
+  g_autofree char *text = path ? files_read(path, &length, NULL) : NULL;
 
-  if (!path || !g_file_get_contents(path, &text, NULL, NULL) || !g_utf8_validate(text, -1, NULL)) {
+  if (!text || !g_utf8_validate(text, length, NULL)) {
     g_autofree char *what = g_strdup_printf("%s: sourced, and not beside the script", name);
     shell_unread(r, c, what);
     return;
