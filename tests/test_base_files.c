@@ -265,6 +265,21 @@ START_TEST(devices_stay_devices)
 }
 END_TEST
 
+/* Told by its size, before a byte of it is read. */
+START_TEST(files_have_a_largest_size)
+{
+  g_autofree char *directory = enter_directory();
+  GError *error = NULL;
+  gsize length;
+
+  ck_assert(files_write("enormous", "x", 1, NULL));
+  ck_assert_int_eq(truncate("enormous", ((off_t)4 << 30) + 1), 0);
+  ck_assert_ptr_null(files_read("enormous", &length, &error));
+  test_error(&error, TDP_ERROR_INPUT, "enormous: expected at most 4 GiB");
+  leave_directory(directory);
+}
+END_TEST
+
 START_TEST(standard_output)
 {
   g_autofree char *directory = enter_directory();
@@ -301,6 +316,7 @@ int main(int argc, char **argv)
                             { writing_through_a_link_keeps_it, 0 },
                             { writing_fails_cleanly, 0 },
                             { devices_stay_devices, 0 },
+                            { files_have_a_largest_size, 0 },
                             { standard_output, 0 }};
   return test_main("files", tests, G_N_ELEMENTS(tests));
 }

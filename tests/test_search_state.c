@@ -6,6 +6,7 @@
 
 #include <glib/gstdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * A state on disk belongs to one question: whatever a simulation may read of the files of framework, cluster and model
@@ -433,6 +434,15 @@ START_TEST(a_state_is_a_file)
     ck_assert_ptr_null(search(in.model, in.cluster, &in.options, &error));
     test_error(&error, 2, message);
   }
+  GError *error = NULL;
+  g_autofree char *enormous = g_build_filename(folder, "enormous", NULL);
+  g_autofree char *message = g_strdup_printf("--state: %s: expected at most 4 GiB", enormous);
+  ck_assert(files_write(enormous, "tdp", 3, NULL));
+  ck_assert_int_eq(truncate(enormous, (off_t)5 << 30), 0);
+  in.options.state = enormous;
+  ck_assert_ptr_null(search(in.model, in.cluster, &in.options, &error));
+  test_error(&error, 2, message);
+  g_remove(enormous);
   g_remove(pipe);
   g_rmdir(folder);
   g_free(folder);

@@ -204,10 +204,11 @@ static int open_to_read(const char *path)
     return file;
   gboolean readable = S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) ||
                       (S_ISCHR(info.st_mode) && (isatty(file) || info.st_rdev == makedev(1, 3))); /* /dev/null */
-  if (readable)
+  gboolean large = S_ISREG(info.st_mode) && (guint64)info.st_size > FILES_READ_MOST;
+  if (readable && !large)
     return file;
   close(file);
-  errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+  errno = large ? EFBIG : S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
   return -1;
 }
 

@@ -1,6 +1,7 @@
 #include "search/journal.h"
 
 #include "base/error.h"
+#include "base/files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -102,15 +103,17 @@ static gboolean read_entries(Journal *j, char *text, const char *fingerprint, co
 /* What the file holds; nothing where it is not there. */
 static gboolean read_file(Journal *j, const char *fingerprint, const GArray *plans, gsize *whole, GError **error)
 {
-  g_autoptr(GError) why = NULL;
-  g_autofree char *text = NULL;
   gsize length;
 
-  if (g_file_test(j->path, G_FILE_TEST_EXISTS) && !g_file_test(j->path, G_FILE_TEST_IS_REGULAR))
+  if (!g_file_test(j->path, G_FILE_TEST_EXISTS))
+    return TRUE;
+  if (!g_file_test(j->path, G_FILE_TEST_IS_REGULAR))
     return input_error(error, "--state: %s: expected a file, not a folder, a device or a pipe", j->path);
-  if (!g_file_get_contents(j->path, &text, &length, &why))
-    return g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ||
-           runtime_error(error, "--state: %s: cannot be read", j->path);
+  g_autofree char *text = files_read(j->path, &length, error);
+  if (!text) {
+    g_prefix_error(error, "--state: ");
+    return FALSE;
+  }
   if (strlen(text) != length)
     return of_another(j, error);
   return read_entries(j, text, fingerprint, plans, whole, error);

@@ -27,7 +27,7 @@ typedef struct {
 } JournalPlan;
 
 /* Opens or starts the file; `plans`: JournalPlan, in rising order, none twice. TDP_ERROR_INPUT if it belongs to another
- * search or one of its lines cannot be, TDP_ERROR_RUNTIME if it cannot be read or written. */
+ * search, cannot be read (files_read()) or one of its lines cannot be, TDP_ERROR_RUNTIME if it cannot be written. */
 Journal *journal_open(const char *path, const char *fingerprint, const GArray *plans, GError **error);
 
 /* NULL is allowed: FALSE and nothing done. */
