@@ -255,8 +255,10 @@ static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *
   HostMemory most = { 0 };
   gint64 size = cluster->devices_per_node, stride = plan_pipeline_stride(p), turn = stride * p->pp;
   const gboolean known = stages_are_known(p, model);
-  const Held mean = known ? (Held) { 0 } : mean_held(p, model);
+  Held mean = { 0 };
 
+  if (!known)
+    mean = mean_held(p, model);
   for (int rank = 0; rank < p->pp; rank++)
     ranks[rank] = host_memory_of(p, model, rank, known ? held_by(p, model, rank) : mean);
   for (gint64 first = 0; first < (turn % size == 0 ? turn : p->gpus); first += stride % size == 0 ? stride : size) {
