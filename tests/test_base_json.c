@@ -345,6 +345,22 @@ START_TEST(long_values_are_cut_and_stay_on_one_line)
 }
 END_TEST
 
+/* A framework names pairs of features by their keys: 80 characters of one are shown. */
+START_TEST(long_keys_are_shown)
+{
+#define TEN "ten chars "
+#define LONG TEN TEN TEN TEN TEN TEN TEN
+  static const char text[] = "{\"" LONG TEN "\": 1, \"" LONG TEN "+\": 1}";
+  g_autoptr(JsonDoc) doc = json_parse(text, strlen(text), "f", NULL);
+  g_autofree char *whole = json_path(doc, json_root(doc)->child), *cut = json_path(doc, json_root(doc)->child->next);
+
+  ck_assert_str_eq(whole, "[\"" LONG TEN "\"]");
+  ck_assert_str_eq(cut, "[\"" LONG "ten chars…\"]");
+#undef LONG
+#undef TEN
+}
+END_TEST
+
 START_TEST(unknown_keys)
 {
   rejects("{\"layer\": 1}", "f: layer: unknown key, did you mean \"layers\"?");
@@ -481,5 +497,5 @@ END_TEST
 TEST_MAIN("json", valid_text, trailing_text, syntax, numbers_of_another_grammar,
           numbers_beyond_double, strings, encodings, text_need_not_end_in_nul, depth,
           duplicate_keys, loading, fields_are_stored, absent_and_null_leave_defaults, bad_integers,
-          bad_reals, bad_others, long_values_are_cut_and_stay_on_one_line, unknown_keys,
+          bad_reals, bad_others, long_values_are_cut_and_stay_on_one_line, long_keys_are_shown, unknown_keys,
           foreign_keys_are_passed_over, required_keys, members, arrays, paths, own_errors)

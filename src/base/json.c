@@ -8,7 +8,7 @@
 #include "base/json_syntax.h"
 #include "base/units.h"
 
-enum { SHOWN_CHARS = 40 };
+enum { VALUE_CHARS = 40, KEY_CHARS = 80 };
 
 struct JsonDoc {
   char *name;
@@ -26,11 +26,11 @@ static char *quoted(const char *text)
   return g_string_free(out, FALSE);
 }
 
-static char *shortened(const char *text)
+static char *shortened(const char *text, glong most)
 {
-  if (g_utf8_strlen(text, -1) <= SHOWN_CHARS)
+  if (g_utf8_strlen(text, -1) <= most)
     return g_strdup(text);
-  g_autofree char *start = g_utf8_substring(text, 0, SHOWN_CHARS - 1);
+  g_autofree char *start = g_utf8_substring(text, 0, most - 1);
   return g_strconcat(start, "…", NULL);
 }
 
@@ -43,7 +43,7 @@ static char *value_text(const cJSON *item)
   if (cJSON_IsNumber(item))
     return format_real(item->valuedouble);
   if (cJSON_IsString(item)) {
-    g_autofree char *text = shortened(item->valuestring);
+    g_autofree char *text = shortened(item->valuestring, VALUE_CHARS);
     return quoted(text);
   }
   return g_strdup(cJSON_IsNull(item) ? "null" : cJSON_IsTrue(item) ? "true" : "false");
@@ -58,7 +58,7 @@ static void append_key(GString *path, const char *key)
     g_string_append_printf(path, "%s%s", path->len ? "." : "", key);
     return;
   }
-  g_autofree char *shown = shortened(key);
+  g_autofree char *shown = shortened(key, KEY_CHARS);
   g_autofree char *text = quoted(shown);
   g_string_append_printf(path, "[%s]", text);
 }

@@ -43,7 +43,7 @@ static gboolean set_rates(const GArray *points, MachineFit *fit, GError **error)
   }
   if (fit->peak_flops_per_s > 0 && fit->copy_bytes_per_s > 0 && fit->host_bytes_per_s > 0)
     return TRUE;
-  return input_error(error, "expected products and transfers (copy, upload, download) of one rank");
+  return input_error(error, "expected products and transfers (name copy, upload, download) of one rank (busy 1)");
 }
 
 /* ---- products ---- */

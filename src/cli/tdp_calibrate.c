@@ -326,8 +326,8 @@ static char *not_known(const Options *o, const char *text, const ImportNotes *no
   NcclTests *tests = nccl_tests_parse(text, o->import, COLLECTIVE_COUNT, NULL);
 
   if (!tests)
-    return import_error(notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of "
-                        "nsys stats --format csv, or a log of Megatron or torchtitan");
+    return import_error(notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace (traceEvents), "
+                        "a report of nsys stats --format csv, or a log of Megatron or torchtitan");
   nccl_tests_free(tests);
   return import_error(notes, error, "is of nccl-tests, whose times are fitted: expected --nccl-tests in place of --import");
 }

@@ -81,7 +81,8 @@ static gboolean see_parts(const PartSource *source, Operations *o, GError **erro
     return TRUE;
   if (fabs(sum - 1) > SHARES_ADD)
     return json_error(source->doc, json_get(source->object, first_share(o)), error,
-                      "shares of GPUs, their memory, hosts, network and software that add to 1, not to %g", sum);
+                      "failure_share_gpu, failure_share_gpu_memory, failure_share_host, failure_share_network and "
+                      "failure_share_software that add to 1, not to %g", sum);
   if (json_get(source->object, "node_share"))
     return json_error(source->doc, json_get(source->object, "node_share"), error,
                       "it to be absent beside failure_share_gpu and the like, which say it");

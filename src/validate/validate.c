@@ -49,6 +49,7 @@ void validation_free(Validation *v)
   if (!v)
     return;
   g_ptr_array_unref(v->cases);
+  g_free(v->path);
   g_free(v);
 }
 
@@ -334,6 +335,10 @@ gboolean validation_add_file(Validation *v, const char *path, GError **error)
 
   if (!text)
     return FALSE;
+  if (v->cases->len == 0) {
+    g_free(v->path);
+    v->path = g_strdup(path);
+  }
   if (is_json(text))
     return add_report(v, text, length, path, error);
   g_autoptr(Csv) csv = strlen(text) == length ? csv_parse(text, path, error) : csv_load(path, error);
@@ -362,8 +367,8 @@ gboolean validation_check_runs(const Validation *v, GError **error)
     if (!case_at(v, i)->skipped)
       return TRUE;
   if (!first)
-    return input_error(error, "CASES: no row: expected one that can be simulated");
-  return input_error(error, "%s: %s: skipped, as all rows: %s: expected one that can be simulated", first->file, first->id,
+    return input_error(error, "%s: no row: expected one that can be simulated", v->path ? v->path : "CASES");
+  return input_error(error, "%s: %s: skipped, as all rows: %s: expected one that can be simulated", v->path, first->id,
                      first->skipped);
 }
 

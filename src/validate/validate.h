@@ -72,6 +72,7 @@ typedef struct {
   GPtrArray *cases; /* CaseResult */
   int ablation;     /* as ablation_name() counts, -1 = none */
   const Accuracy *accuracy; /* that estimates are by; not owned, NULL = there are none */
+  char *path;       /* of the file that the first row is of; without a row that of the last file, NULL = there was none */
   gboolean timed_passes; /* passes take what the rows' notes say (passes.h); other rows are skipped */
 } Validation;
 
@@ -88,7 +89,8 @@ const char *ablation_name(int ablation);
  * without a column. */
 gboolean validation_add_file(Validation *validation, const char *path, GError **error);
 
-/* Whether any row was simulated. FALSE with an error of bad input, which names the first row and why it was skipped. */
+/* Whether any row was simulated. FALSE with an error of bad input, which names the file, its first row and why that was
+ * skipped. */
 gboolean validation_check_runs(const Validation *validation, GError **error);
 
 /* Fills in the naive predictions, and estimates; after all files. */
