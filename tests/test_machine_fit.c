@@ -444,9 +444,15 @@ START_TEST(bad_files)
   refused(COLUMNS "machine,x,y,,3,,,4,,1e9,,1e9,,\n", "n: \"3\"");
   refused(COLUMNS "machine,x,y,5,4,,,4,,1e9,,1e9,,\n", "m: \"5\"");
   refused(COLUMNS "machine,x,y,2,2,3,4,2,,1e9,,1e9,,\n", "head_dim: \"4\": expected discarded samples");
-  refused(COLUMNS "machine,x,y,,,,,2,,1e9,,1e300,,\n", "seconds: \"1e300\": expected a number above 0 and at most");
+  refused(COLUMNS "machine,x,y,,,,,2,,1e9,,1e300,,\n", "seconds: \"1e300\": expected a number from 2e6 to 1e14");
   refused(MACHINE "warp,a,forward,1,1,1,1,1,1,0,3,1,1,1\n", "kind: \"warp\"");
+  refused(COLUMNS "machine,x,y,,,,,2,,1e-300,,1e9,,\n", "bytes: \"1e-300\": expected a number from 2e6 to 1e14");
+  refused(MACHINE "device,fp32,,1,,,,,,1e300,,1e9,,\n", "bytes: \"1e300\": expected a number from 0 to 1e14");
+  refused(MACHINE "device,fp32,,1,,,,,,0,,1e300,,\n", "seconds: \"1e300\": expected a number from 2e6 to 1e14");
   refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,0,1,1\n", "seconds");
+  refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,1e-305,1,1\n", "seconds: \"1e-305\": expected a time from 1e-11");
+  refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,1,1,1e300\n", "high_s: \"1e300\": expected a number from 0 to 1e6");
+  refused(MACHINE "memory,norm,forward,1,1,1,1,1,1,1e300,3,1,1,1\n", "bytes: \"1e300\": expected a number from 0 to");
   refused(MACHINE "walks,read,forward,0,0,0,0,1,1,8e6,3,1,1,1\n", "reference, turn or walk");
   refused(MACHINE "matmul,nt,forward,-1,1,1,1,1,1,0,3,1,1,1\n", "m: \"-1\"");
   refused(MACHINE "collective,nt,forward,1,1,1,1,1,1,0,3,1,1,1\n", "a collective");

@@ -290,7 +290,14 @@ void point_set(MachinePoint *point, double *samples, int n)
 
 #define HEADER "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s"
 
-#define HEAD_MOST 1e14 /* bytes, bytes a second: cluster files take no more */
+/* Bytes, bytes a second: cluster files take no less and no more. */
+#define HEAD_LEAST 2e6
+#define HEAD_MOST 1e14
+#define HEAD_EXPECTED "a number from 2e6 to 1e14"
+#define BYTES_MOST 1e14
+/* Of seconds: from less than a core's cycle to days. */
+#define TIME_LEAST 1e-11
+#define TIME_MOST 1e6
 
 /* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`,
  * samples and discarded ones in `k` and `head_dim`; the second a device: format in `name`, multiprocessors in `m`,
@@ -336,12 +343,13 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
   for (gsize i = 0; i < G_N_ELEMENTS(reals); i++) {
     if (!csv_real(csv, row, reals[i], values[i], error))
       return FALSE;
-    if (!(*values[i] >= 0))
-      return csv_refuse(csv, row, reals[i], "a number of at least 0", error);
+    double most = i == 0 ? BYTES_MOST : TIME_MOST;
+    if (!(*values[i] >= 0 && *values[i] <= most))
+      return csv_refuse(csv, row, reals[i], i == 0 ? "a number from 0 to 1e14" : "a number from 0 to 1e6", error);
   }
   if ((kind == POINT_COLLECTIVE || kind == POINT_BESIDE) && names_find(collective_names, p->name) < 0)
     return csv_refuse(csv, row, "name", "a collective", error);
-  return p->seconds > 0 ? TRUE : csv_refuse(csv, row, "seconds", "a time above 0", error);
+  return p->seconds >= TIME_LEAST ? TRUE : csv_refuse(csv, row, "seconds", "a time from 1e-11 to 1e6", error);
 }
 
 /* Files of cores may lack the row. */
@@ -361,8 +369,10 @@ static gboolean read_device(const Csv *csv, MachineHead *head, GError **error)
   head->precision = precision;
   if (head->units < 1)
     return csv_refuse(csv, 1, "m", "multiprocessors, at least 1", error);
-  if (!(head->host_memory_bytes > 0 && head->cache_bytes >= 0))
-    return csv_refuse(csv, 1, "seconds", "a number above 0", error);
+  if (!(head->cache_bytes >= 0 && head->cache_bytes <= HEAD_MOST))
+    return csv_refuse(csv, 1, "bytes", "a number from 0 to 1e14", error);
+  if (!(head->host_memory_bytes >= HEAD_LEAST && head->host_memory_bytes <= HEAD_MOST))
+    return csv_refuse(csv, 1, "seconds", HEAD_EXPECTED, error);
   return TRUE;
 }
 
@@ -374,9 +384,8 @@ static gboolean check_head(const Csv *csv, const MachineHead *head, GError **err
       "head_dim", "discarded samples, at most those of k" },
     { head->node_ranks >= 1 && head->ranks % MAX(1, head->node_ranks) == 0, "n", "ranks of a node, which divide all" },
     { head->processors >= 1 && head->processors <= head->node_ranks, "m", "from 1 to the ranks of a node" },
-    { head->memory_bytes > 0 && head->memory_bytes <= HEAD_MOST, "bytes", "a number above 0 and at most 1e14" },
-    { head->host_bytes_per_s > 0 && head->host_bytes_per_s <= HEAD_MOST,
-      "seconds", "a number above 0 and at most 1e14" },
+    { head->memory_bytes >= HEAD_LEAST && head->memory_bytes <= HEAD_MOST, "bytes", HEAD_EXPECTED },
+    { head->host_bytes_per_s >= HEAD_LEAST && head->host_bytes_per_s <= HEAD_MOST, "seconds", HEAD_EXPECTED },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
