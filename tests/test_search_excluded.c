@@ -10,13 +10,30 @@ static void check_same_plans(const GArray *a, const GArray *b)
     ck_assert_mem_eq(&g_array_index(a, Plan, i), &g_array_index(b, Plan, i), sizeof(Plan));
 }
 
-/* Plans of the space as if the framework had no exclusion of passes with states, but for those that have all of one;
+#define BIT(feature) (G_GUINT64_CONSTANT(1) << (feature))
+
+/* Of what is made again: sets of modules are built with these, so that without them a space has other sets, not more. */
+#define OF_SETS (BIT(FEATURE_SELECTIVE) | BIT(FEATURE_OUTPUTS_AGAIN) | BIT(FEATURE_SHARED_AGAIN) | BIT(FEATURE_KEPT_NORMS) | \
+                 BIT(FEATURE_KEPT_ACTIVATIONS) | BIT(FEATURE_KEPT_SCORES))
+
+static GArray *exclusions_of_sets(const GArray *excludes)
+{
+  GArray *of = g_array_new(FALSE, FALSE, sizeof(Exclusion)); /* their text stays the framework's */
+
+  for (guint i = 0; i < excludes->len; i++)
+    if (g_array_index(excludes, Exclusion, i).features & OF_SETS)
+      g_array_append_val(of, g_array_index(excludes, Exclusion, i));
+  return of;
+}
+
+/* Plans of the space as if the framework had no exclusion but those of sets, without those that have all of one;
  * `left_out`: how many those are. */
 static GArray *plans_filtered(Instance *in, int *left_out)
 {
   GArray *excludes = in->framework->excludes;
+  g_autoptr(GArray) of_sets = exclusions_of_sets(excludes);
 
-  in->framework->excludes = NULL;
+  in->framework->excludes = of_sets;
   GArray *plans = instance_plans(in);
   in->framework->excludes = excludes;
   guint kept = 0;
