@@ -96,6 +96,28 @@ START_TEST(ramps_are_bounded)
 }
 END_TEST
 
+/* Backwards of the input alone wait as whole ones do, in bounds by order. */
+START_TEST(split_backwards_are_bounded)
+{
+  Planned f;
+  setup(&f, 8, "dgx", "nemo-2026-04");
+  for (int t = 0; t < f.cluster->n_tiers; t++)
+    f.cluster->tiers[t].bytes_per_s *= 0.1;
+  planned_divide(&f, 1, 4, 4);
+  plan_set_schedule(&f.plan, schedule_find("zb-v"), 2);
+  f.plan.global_batch = 4 * 8;
+  const Layout layout = layout_of(&f.plan);
+  g_autoptr(PriceSums) sums = price_sums_new(f.model, &layout, f.cluster);
+  double order_s = bound_time_by_order(f.model, &layout, f.cluster, sums), step_s = step_of(&f);
+  ck_assert_double_le(order_s, step_s);
+  ck_assert_double_gt(order_s, 0.97 * step_s);
+  for (int i = 0; i <= f.model->n_layers; i++)
+    sums->alone_s[PASS_INPUT][i] = 0;
+  ck_assert_double_lt(bound_time_by_order(f.model, &layout, f.cluster, sums), 0.97 * step_s);
+  planned_clear(&f);
+}
+END_TEST
+
 /* A pipeline of several chunks a rank whose blocks are cut at random; or none, of one. */
 static void draw_cut(Planned *f, GRand *rand)
 {
@@ -195,5 +217,6 @@ START_TEST(dispatchers_stand_for_others_alone)
 }
 END_TEST
 
-TEST_LOOPS("search alone", { ramps_are_bounded, 4 }, { ramps_are_in_least_steps, 4 },
+TEST_LOOPS("search alone", { ramps_are_bounded, 4 }, { split_backwards_are_bounded, 1 },
+           { ramps_are_in_least_steps, 4 },
            { dispatchers_stand_for_others_alone, 2 })

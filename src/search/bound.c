@@ -3,15 +3,15 @@
 #include <math.h>
 #include <string.h>
 
-#define SUMS 17
+#define SUMS 18
 
 /* Where the running sums of PriceSums lie. */
 static double **sum_at(PriceSums *s, int i)
 {
   double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->weight_s, &s->either_s, &s->least_s,
                             &s->least_input_s, &s->params, &s->expert_params, &s->narrow, &s->expert_narrow,
-                            &s->alone_s[PASS_FORWARD], &s->alone_s[PASS_BACKWARD], &s->frozen, &s->expert_frozen,
-                            &s->saved, &s->deferred };
+                            &s->alone_s[PASS_FORWARD], &s->alone_s[PASS_BACKWARD], &s->alone_s[PASS_INPUT], &s->frozen,
+                            &s->expert_frozen, &s->saved, &s->deferred };
   G_STATIC_ASSERT(G_N_ELEMENTS(sums) == SUMS);
   return sums[i];
 }
@@ -28,7 +28,7 @@ static void layer_parts(double parts[SUMS], const LayerPrice *p)
                          pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s),
                          pass[PASS_FORWARD].compute_s + MIN(whole, input), p->params, p->expert_params,
                          p->narrow[0], p->narrow[1], pass[PASS_FORWARD].alone_s, pass[PASS_BACKWARD].alone_s,
-                         p->frozen[0].bytes, p->frozen[1].bytes, p->saved_bytes,
+                         pass[PASS_INPUT].alone_s, p->frozen[0].bytes, p->frozen[1].bytes, p->saved_bytes,
                          MIN(p->saved_bytes, p->deferred_bytes) };
 
   G_STATIC_ASSERT(G_N_ELEMENTS(all) == SUMS);

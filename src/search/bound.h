@@ -31,7 +31,7 @@ typedef struct {
   double *either_s;      /* backwards, split or not */
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
-  double *alone_s[PASS_BACKWARD + 1]; /* PassPrice's, of forwards and whole backwards */
+  double *alone_s[PASS_INPUT + 1]; /* PassPrice's, of forwards and of backwards, whole or of the input alone */
   double *params, *expert_params; /* expert_params: of experts that are apart */
   double *narrow, *expert_narrow; /* of them, those of products in 8 or 4 bits */
   double *frozen, *expert_frozen; /* bytes of weights that are not trained */

@@ -132,16 +132,6 @@ static double gather_s(const Bound *b, double params, double narrow, double froz
   return comes ? bound_gather_s(b, params, narrow, frozen, &b->data[kind], 0) : 0;
 }
 
-/* Of layers, what passes alone take longer. */
-static void find_alone(const TimedOrder *s, int first, int end, int node_type, double alone_s[ORDER_PASSES])
-{
-  const Bound *b = s->bound;
-
-  for (int i = first; s->alone && i < end; i++)
-    for (int pass = 0; pass < ORDER_PASSES; pass++)
-      alone_s[pass] += price_of_layer(b->sums->prices, b->model, node_type, i)->pass[pass].alone_s;
-}
-
 static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_type)
 {
   const Bound *b = s->bound;
@@ -151,7 +141,8 @@ static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_
 
   for (int pass = 0; pass < ORDER_PASSES; pass++)
     t.pass_s[pass] = of_layers(sum_of_pass(sums, pass) + base, first, end);
-  find_alone(s, first, end, node_type, t.alone_s);
+  for (int pass = 0; s->alone && pass <= PASS_INPUT; pass++)
+    t.alone_s[pass] = of_layers(sums->alone_s[pass] + base, first, end);
   for (int kind = 0; kind < b->kinds; kind++) {
     double params = of_layers(kind ? sums->expert_params : sums->params, first, end);
     double narrow = of_layers(kind ? sums->expert_narrow : sums->narrow, first, end);
