@@ -162,7 +162,9 @@ static const struct {
   { TRAINED("enable_cpu_offload = true\n", OP),
     "\"offload\": {\n    \"optimizer\": \"cpu\",\n    \"parameters\": \"cpu\"\n", "" },
   { TRAINED("enable_cpu_offload = true\n", "[parallelism]\nfsdp_reshard_after_forward = \"never\"\n" OP),
-    "\"offload\": {\n    \"optimizer\": \"cpu\"\n", "" },
+    "\"zero_stage\": 3,\n  \"zero_optimization\": {\n    \"reshard_after_forward\": false\n  },\n"
+    "  \"offload\": {\n    \"optimizer\": \"cpu\",\n    \"parameters\": \"cpu\"\n", "" },
+  { TRAINED("", "[parallelism]\npipeline_parallel_degree = 2\n" OP), "\"reshard_after_forward\": false", "" },
   { CONVERTED(LLAMA, "\"quantize.linear.float8\""), "\"precision\": \"fp8\"", "" },
   { CONVERTED(LLAMA, "\"float8\""), "\"precision\": \"fp8\"", "" },
   { CONVERTED(LLAMA, "\"mx\""), "\"fp8_recipe\": \"mxfp8\"", "" }, /* v0.1.0 */

@@ -66,6 +66,37 @@ START_TEST(fsdp_policies)
 }
 END_TEST
 
+/* Gathers of a step of pp stages in m micro-batches, in parameters: stages that hold FSDP2 back gather for the passes behind
+ * a forward, which are m + 1 of each chunk whatever the order, or once if forwards keep weights, too. At the step's end all
+ * are given back. */
+START_TEST(stages_hold_weights)
+{
+  static const char *const names[] = { "1f1b", "gpipe", "interleaved-rounds", "zb-v", "zb-h1" };
+  Planned f;
+
+  stated_init(&f, "torchtitan", 8);
+  f.plan.zero = 3;
+  f.plan.pp = f.plan.dp = f.plan.tp = 2;
+  f.plan.global_batch = 2 * f.plan.micro_batch * 6;
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    f.plan.schedule = schedule_find(names[i]);
+    f.plan.vpp = MAX(1, f.plan.schedule->min_chunks);
+    f.plan.sharding.keeps_gathered = FALSE;
+    StatedRun reshards = stated_run(&f);
+    f.plan.sharding.keeps_gathered = TRUE;
+    StatedRun keeps = stated_run(&f);
+    ck_assert_double_eq_tol(reshards.bytes[TASK_GATHER] / keeps.bytes[TASK_GATHER], 6 + 1, 1e-9);
+    ck_assert_double_eq_tol(keeps.bytes[TASK_GATHER], 2 * stated_params(&f), 1);
+    ck_assert_double_eq_tol(keeps.bytes[TASK_REDUCE], reshards.bytes[TASK_REDUCE], 1);
+  }
+  f.plan.pp = f.plan.vpp = 1;
+  f.plan.dp = 4;
+  f.plan.schedule = schedule_find("1f1b");
+  ck_assert_double_eq_tol(stated_run(&f).bytes[TASK_GATHER], 3 * 2 * stated_params(&f), 1);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Small tensors are not gathered and stay whole. */
 START_TEST(small_tensors_persist)
 {
@@ -239,6 +270,6 @@ START_TEST(checkpoints_hold_each_state_once)
 }
 END_TEST
 
-TEST_LOOPS("states_shared", { windows_bound_gathers }, { fsdp_policies }, { small_tensors_persist },
+TEST_LOOPS("states_shared", { windows_bound_gathers }, { fsdp_policies }, { stages_hold_weights }, { small_tensors_persist },
            { volumes_fall_to_a_quarter }, { quantizing_takes_time }, { quantizing_slows_the_runner_up },
            { ddp_copies_gradients }, { first_gpu_is_the_hub }, { checkpoints_are_partitioned }, { checkpoints_hold_each_state_once, 4 })

@@ -265,6 +265,8 @@ static void put_pipeline(ConfigReading *r, const Degrees *d, JsonWriter *w)
     json_put_int(w, "virtual_pipeline_model_parallel_size", chunks);
 }
 
+/* FSDP2 divides weights always. By default it keeps them gathered in pipelines, whose stages then give them back once a
+ * step (torchtitan, get_fsdp_reshard_after_forward_policy(); PyTorch, pipelining/stage.py). */
 static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
 {
   const char *policy = settings_text(r->from, PARALLEL "fsdp_reshard_after_forward");
@@ -273,14 +275,19 @@ static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
   gboolean copies = g_str_equal(type, "ddp");
   gboolean plain = copies || (d->replicate > 1 && d->shard == 1 && d->tp * d->pp * d->cp == 1);
 
-  json_put_int(w, "zero_stage", plain ? 0 : never ? 2 : 3);
+  json_put_int(w, "zero_stage", plain ? 0 : 3);
   if (d->replicate > 1 && !plain)
     json_put_int(w, "shard_group_size", d->shard * d->cp);
+  if (never && !plain) {
+    json_open(w, "zero_optimization", '{');
+    json_put_bool(w, "reshard_after_forward", FALSE);
+    json_close(w, '}');
+  }
   if (!config_true(r, "training.enable_cpu_offload", FALSE))
     return;
   json_open(w, "offload", '{'); /* CPUOffloadPolicy moves all states */
   json_put_string(w, "optimizer", "cpu");
-  if (!plain && !never)
+  if (!plain)
     json_put_string(w, "parameters", "cpu");
   json_close(w, '}');
 }

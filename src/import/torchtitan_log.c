@@ -166,7 +166,6 @@ static void set_mesh(const Log *log)
 {
   const int *d = log->degree;
   GHashTable *cells = log->cells;
-  const char *zero = g_hash_table_lookup(cells, "zero");
 
   case_row_set(cells, "gpus", "%d", d[MESH_PP] * d[MESH_REPLICATE] * d[MESH_SHARD] * d[MESH_CP] * d[MESH_TP]);
   case_row_set(cells, "tp", "%d", d[MESH_TP]);
@@ -174,8 +173,6 @@ static void set_mesh(const Log *log)
   case_row_set(cells, "pp", "%d", d[MESH_PP]);
   case_row_set(cells, "dp", "%d", d[MESH_REPLICATE] * d[MESH_SHARD]);
   case_row_set(cells, "cp", "%d", d[MESH_CP]);
-  if (d[MESH_PP] > 1 && zero && g_str_equal(zero, "3")) /* weights stay gathered in a pipeline */
-    case_row_set(cells, "zero", "2");
   if (d[MESH_REPLICATE] > 1 && d[MESH_SHARD] > 1)
     case_row_set(cells, "shard_group", "%d", d[MESH_SHARD] * d[MESH_CP]);
 }

@@ -199,6 +199,7 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->sums_each = divides;
   s->sums_at_once = s->sums && s->zero == 1 && s->framework->whole_tensors;
   s->fetches_weights = s->zero == 3 && (s->sums || s->offload.parameters);
+  s->stages_hold = s->zero == 3 && plan_stages_hold(p);
   s->gathers_ahead = s->zero > 0 && s->overlap_parameters;
   s->gathers_at_end = s->sums && (s->zero == 1 || s->zero == 2) && !s->overlap_parameters;
   s->stores_gradients = s->offload.optimizer && overlap->offload;
@@ -208,6 +209,15 @@ static void set_rules(StateLayout *s, const Plan *p)
                  : s->zero > 0 && !s->works_by_bucket && !s->sums_at_once ? COLLECTIVE_REDUCE_SCATTER
                                                                           : COLLECTIVE_ALL_REDUCE;
   s->drops_gradients = divides && (s->sums || s->stores_gradients);
+}
+
+gboolean states_release(const StateLayout *s, Pass pass, int in_flight, gboolean last)
+{
+  gboolean keeps = s->sharding.keeps_gathered;
+
+  if (s->stages_hold)
+    return last || (pass == PASS_FORWARD && !keeps);
+  return pass != PASS_WEIGHT && (!keeps || in_flight == 0);
 }
 
 static void init_states(StateLayout states[2], const Plan *p)

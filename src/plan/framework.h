@@ -219,7 +219,7 @@ typedef struct {
   gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only
                                  under ZeRO-3 */
   gboolean stages_sum_once;   /* in pipelines gradients are summed once a step, behind a stage's last backward, whatever
-                                 ZeRO stage and plan say */
+                                 ZeRO stage and plan say; until then backwards leave what ZeRO-3 gathered */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
   AttentionKernel attention;  /* plan default */
   AttentionKernel attention_without_flash; /* that runs instead on devices without FlashAttention: unfused, efficient */

@@ -105,10 +105,17 @@ static inline void plan_set_graph(Plan *plan, CudaGraph graph)
 /* Sets schedule and chunks, and whether sends overlap as the framework does it. */
 void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 
+/* Whether stages hold FSDP2 back: until a step's last backward of them, backwards give back neither gradients nor
+ * weights. */
+static inline gboolean plan_stages_hold(const Plan *p)
+{
+  return p->framework->stages_sum_once && p->pp > 1;
+}
+
 /* Whether every micro-batch ends in a sum of its gradients over ranks, under that ZeRO stage. */
 static inline gboolean plan_sums_each(const Plan *p, int zero)
 {
-  return zero >= 2 && !p->sharding.no_sync && !(p->framework->stages_sum_once && p->pp > 1);
+  return zero >= 2 && !p->sharding.no_sync && !plan_stages_hold(p);
 }
 
 /* Whether the framework can sum gradients beside backwards of the plan. */
@@ -116,7 +123,7 @@ static inline gboolean plan_sums_beside(const Plan *p)
 {
   const Framework *f = p->framework;
 
-  if (f->stages_sum_once && p->pp > 1)
+  if (plan_stages_hold(p))
     return FALSE;
   return !f->overlap_by_zero || (p->zero > 0 && p->pp == 1);
 }

@@ -24,7 +24,8 @@ typedef struct {
   int *stored;             /* task that took the inputs of a piece and micro-batch to the host, -1 = none */
   int *fetched;            /* task that last brought those of a piece back */
   int to_fetch;            /* piece that comes back next, of those that go to the host by layers */
-  int in_flight;           /* micro-batches whose weights stay gathered */
+  int in_flight;           /* micro-batches between their forward and their backward */
+  gboolean gathered;       /* the pass before left its weights as it had them */
   int send[2];           /* segment of the send after a forward, after a backward */
   int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
   gboolean remade;       /* its forwards are made again in slots of their own */

@@ -59,12 +59,6 @@ static void mark_ends(RankBuild *r, const Slot *slots, int n)
   }
 }
 
-static gboolean releases_weights(const StateLayout *p, Chunk *chunk, Pass pass)
-{
-  chunk->in_flight -= pass_is_backward(pass) || pass == PASS_VOCAB;
-  return pass != PASS_WEIGHT && (!p->sharding.keeps_gathered || chunk->in_flight == 0);
-}
-
 /* Whether every micro-batch's gradients leave. */
 static gboolean sends_each(const StateLayout *p)
 {
@@ -86,7 +80,7 @@ typedef struct {
   gboolean gather, reduce;
 } Moves;
 
-/* `kept`: weights are still there from an earlier slot's forward. */
+/* `kept`: weights are still there from an earlier slot. */
 static Moves moves_of(const RankBuild *r, const Slot *slot, int index, int strategy, gboolean kept)
 {
   const StateLayout *p = states_of(r->b, strategy, FALSE);
@@ -114,14 +108,17 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 {
   const StateLayout *p = own_states(r->b);
   Chunk *chunk = chunk_of(r, slot);
-  gboolean kept = p->sharding.keeps_gathered && chunk->in_flight > 0;
+  gboolean kept = chunk->gathered;
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
   Moves m = moves_of(r, slot, index, g_array_index(chunk->pieces, Piece, 0).strategy, kept);
   gboolean split = needs_pieces(r, slot, chunk, m);
   int n = split ? (int)chunk->pieces->len : 1;
 
   chunk->in_flight += slot->pass == PASS_FORWARD || slot->pass == PASS_LOGITS;
-  gboolean releases = releases_weights(p, chunk, slot->pass);
+  chunk->in_flight -= pass_is_backward(slot->pass) || slot->pass == PASS_VOCAB;
+  gboolean releases = states_release(p, slot->pass, chunk->in_flight, index == chunk->last_backward);
+  if (slot->pass != PASS_WEIGHT)
+    chunk->gathered = !releases;
   if (r->n_uses + n > r->uses_room) {
     r->uses_room = MAX(r->n_uses + n, 2 * r->uses_room);
     r->uses = g_renew(Use, r->uses, r->uses_room);

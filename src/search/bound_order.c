@@ -53,6 +53,7 @@ typedef struct {
   Bound *bound;
   RankTimes *ranks;
   const guint8 *alone;     /* by slot: that it has no other pass beside it; NULL = that costs nothing */
+  const guint8 *found;     /* by slot: that its weights are there still; NULL = none are */
   gboolean sums_each;      /* micro-batch's gradients */
   gboolean late_sums;      /* behind all passes */
   gboolean waits_for_sums; /* behind each pass that makes gradients */
@@ -61,12 +62,44 @@ typedef struct {
   gboolean slows;          /* what the lane has is known whenever a pass starts */
 } TimedOrder;
 
-/* Whether every pass waits for all of its weights, which are gathered for it alone, one piece ahead of need at most. */
+/* Whether every pass that does not find its weights waits for all of them, which are gathered one piece ahead of need at
+ * most. */
 static gboolean gathers_by_use(const StateLayout *p)
 {
   const ShardingOptions *o = &p->sharding;
+  gboolean apart = p->stages_hold || !o->keeps_gathered;
 
-  return p->zero == 3 && o->prefetch < 0 && o->live <= 0 && o->persistence == 0 && !o->keeps_gathered && o->tiling <= 1;
+  return p->zero == 3 && o->prefetch < 0 && o->live <= 0 && o->persistence == 0 && apart && o->tiling <= 1;
+}
+
+/* Of stages that hold FSDP2 back: slots whose weights the pass before them has left. */
+static guint8 *slots_found(const StateLayout *p, const ScheduleOrder *order, const ScheduleShape *shape)
+{
+  guint8 *found = g_new0(guint8, order->first[shape->ranks]);
+  g_autofree int *last = g_new(int, shape->chunks), *in_flight = g_new(int, shape->chunks);
+  g_autofree gboolean *there = g_new(gboolean, shape->chunks);
+
+  for (int rank = 0; rank < shape->ranks; rank++) {
+    memset(in_flight, 0, shape->chunks * sizeof(int));
+    memset(there, 0, shape->chunks * sizeof(gboolean));
+    for (int k = order->first[rank]; k < order->first[rank + 1]; k++)
+      if (pass_makes_weight_gradient(order->slots[k].pass))
+        last[order->slots[k].chunk] = k;
+    for (int k = order->first[rank]; k < order->first[rank + 1]; k++) {
+      Pass pass = order->slots[k].pass;
+      int chunk = order->slots[k].chunk;
+      found[k] = there[chunk];
+      in_flight[chunk] += (pass == PASS_FORWARD) - pass_is_backward(pass);
+      if (pass != PASS_WEIGHT)
+        there[chunk] = !states_release(p, pass, in_flight[chunk], k == last[chunk]);
+    }
+  }
+  return found;
+}
+
+static gboolean fetches(const TimedOrder *s, int slot)
+{
+  return s->sweep.order->slots[slot].pass != PASS_WEIGHT && !(s->found && s->found[slot]);
 }
 
 static int rank_of(const Bound *b, int stage)
@@ -293,7 +326,7 @@ static double next_gather(const TimedOrder *s, const RankTimes *r, int rank, int
   for (int k = slot; k < order->first[rank + 1]; k++, i = -1) {
     const Slot *at = &order->slots[k];
     const ChunkTimes *c = &r->chunks[at->chunk];
-    if (at->pass != PASS_WEIGHT && i + 1 < c->n_pieces)
+    if (fetches(s, k) && i + 1 < c->n_pieces)
       return gather_of(s, piece_of(c, at->pass, i + 1), at->pass);
   }
   return 0;
@@ -329,7 +362,7 @@ static void run_pieces(TimedOrder *s, int rank, int slot, gboolean sums, double 
   RankTimes *r = &s->ranks[rank];
   Pass pass = s->sweep.order->slots[slot].pass;
   ChunkTimes *c = &r->chunks[s->sweep.order->slots[slot].chunk];
-  gboolean gathers = s->gathers_by_use && pass != PASS_WEIGHT, queues = sums && s->sums_each;
+  gboolean gathers = s->gathers_by_use && fetches(s, slot), queues = sums && s->sums_each;
   gboolean alone = s->alone && s->alone[slot];
 
   for (int i = 0; i < c->n_pieces; i++) {
@@ -339,7 +372,7 @@ static void run_pieces(TimedOrder *s, int rank, int slot, gboolean sums, double 
     if (!c->begun)
       start = MAX(start, piece->ready_s);
     r->clock = r->ended = work_end(r, start, piece->pass_s[pass] + (alone ? piece->alone_s[pass] : 0));
-    r->used = pass != PASS_WEIGHT ? r->ended : r->used;
+    r->used = fetches(s, slot) ? r->ended : r->used;
     if (sums)
       sum_piece(s, r, piece->sum_s, c->left == 0 ? piece->across_s : 0);
     if (queues)
@@ -428,10 +461,11 @@ double bound_time_by_order(const Model *model, const Layout *l, const Cluster *c
   gboolean each = p->sums_each, kept = p->sharding.persistence > 0;
   g_autoptr(ScheduleOrder) order = schedule_order_new(l->pipeline.schedule, &b.shape);
   g_autofree guint8 *alone = l->passes.overlap_exchange ? schedule_order_alone(order) : NULL;
+  g_autofree guint8 *found = p->stages_hold ? slots_found(p, order, &b.shape) : NULL;
   g_autofree RankTimes *ranks = g_new0(RankTimes, b.shape.ranks);
   g_autofree ChunkTimes *chunks = g_new0(ChunkTimes, b.stages);
   g_autofree PieceTimes *pieces = g_new(PieceTimes, model->n_layers);
-  TimedOrder s = { .bound = &b, .ranks = ranks, .alone = alone, .sums_each = each,
+  TimedOrder s = { .bound = &b, .ranks = ranks, .alone = alone, .found = found, .sums_each = each,
                    .late_sums = !each && !p->overlap_gradients, .waits_for_sums = each && !p->overlap_gradients,
                    .gathers_early = p->gathers_ahead && p->zero < 3 && !kept,
                    .gathers_by_use = gathers_by_use(p), .one_ahead = p->overlap_parameters, .fetches = p->zero == 3 };

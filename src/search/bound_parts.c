@@ -95,7 +95,8 @@ double bound_gather_s(const Bound *b, double params, double narrow, double froze
   return sharded_cost(p, b->site, COLLECTIVE_ALL_GATHER, bytes, group, share).seconds;
 }
 
-/* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */
+/* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. Stages that hold FSDP2 back
+ * gather for every pass that a forward precedes, which all are but the first and those behind the other backwards. */
 static double gathers(const Bound *b, const BoundWeights *w, int kind)
 {
   const StateLayout *p = bound_states(b, 0);
@@ -111,6 +112,8 @@ static double gathers(const Bound *b, const BoundWeights *w, int kind)
     GroupShape secondary = state_group(b->layout, b->site, kind, RANKS_SECONDARY);
     again = bound_gather_s(b, params, narrow, frozen, &secondary, 1);
   }
+  if (p->stages_hold)
+    return once + bound_chunk_micro(b) * fmin(once, again);
   return bound_chunk_micro(b) * (once + again);
 }
 

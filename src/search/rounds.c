@@ -119,7 +119,7 @@ static gboolean shards_plainly(const ShardingOptions *o)
 static gboolean ruled(const Layout *l)
 {
   return !l->pipeline.schedule->opportunistic && !l->passes.experts_apart && !offload_any(&l->states[0].offload) &&
-         !l->passes.framework->single_process && shards_plainly(&l->states[0].sharding);
+         !l->passes.framework->single_process && !l->states[0].stages_hold && shards_plainly(&l->states[0].sharding);
 }
 
 static double find_slack(const Program *program, const Trace *trace, const Layout *layout)
