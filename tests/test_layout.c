@@ -206,7 +206,11 @@ static void check_passes(const Plan *p, const PassLayout *l)
   ck_assert_int_eq(l->recompute.cut.stages, counts ? plan_stages(p) : 0);
   for (int experts = 0; experts < 2; experts++) {
     const StateLayout *s = &STATES(p)[experts];
-    double each = (p->zero == 3 ? p->framework->shard_copy_bytes : 0) + p->framework->shard_gradient_bytes +
+    const Framework *f = p->framework;
+    int gathers = 2 - p->sharding.keeps_gathered - (f->stages_sum_once && p->pp > 1);
+    double copies = f->shard_copy_bytes + gathers * f->shard_gather_bytes +
+                    (plan_sums_each(p, p->zero) ? f->shard_reduce_bytes : 0);
+    double each = (p->zero == 3 ? copies : 0) + p->framework->shard_gradient_bytes +
                   p->framework->shard_sum_bytes / s->gradient_parts;
     ck_assert_double_eq(l->shard_bytes[experts], p->zero >= 2 && s->replicas > 1 ? each : 0);
     ck_assert_double_eq(s->gradient_bytes, l->gradient_bytes);

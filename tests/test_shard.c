@@ -493,7 +493,11 @@ START_TEST(shards_are_copied_for_replicas)
   planned_spread(&f, 1);
   f.plan.zero = 3;
   each = shard_copies(&f);
-  ck_assert_double_eq_tol(each, f.plan.framework->shard_copy_bytes * 512 * (4 * 512 + 3 * 1536.0), 1e-3 * each);
+  double weights = 512 * (4 * 512 + 3 * 1536.0); /* copied out of two gathers, gradients into a reduction's fp32 */
+  ck_assert_double_eq_tol(each, (2 * (2 + 2) + (2 + 4)) * weights, 1e-3 * each);
+  f.plan.sharding.keeps_gathered = f.plan.sharding.no_sync = TRUE;
+  ck_assert_double_eq_tol(shard_copies(&f), (2 + 2) * weights, 1e-3 * each);
+  f.plan.sharding.keeps_gathered = f.plan.sharding.no_sync = FALSE;
   for (int cp = 2; cp <= 4; cp *= 2) {
     divide_context(&f, cp, CONTEXT_GATHER);
     ck_assert_double_eq(shard_copies(&f), each);

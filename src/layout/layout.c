@@ -92,13 +92,23 @@ static DType attention_format(const PassLayout *l)
   return pass_is_mxfp8_graph(l) && l->framework->narrow_attention ? DTYPE_FP8 : l->formats.precision;
 }
 
+/* Gathers of weights for a micro-batch. Those of a step as a whole, of stages that hold FSDP2 back, are not counted. */
+static int gathers_each(const Plan *p)
+{
+  gboolean again = !p->sharding.keeps_gathered;
+
+  return plan_stages_hold(p) ? again : 1 + again;
+}
+
 /* Of ZeRO-2 and 3, where gradients are divided over so many of the ranks that hold the same weights. */
 static double shard_bytes(const Plan *p, int replicas, int shards)
 {
   const Framework *f = p->framework;
-  double copied = p->zero == 3 ? f->shard_copy_bytes : 0;
+  double copied = f->shard_copy_bytes + gathers_each(p) * f->shard_gather_bytes +
+                  (plan_sums_each(p, p->zero) ? f->shard_reduce_bytes : 0);
 
-  return p->zero < 2 || replicas == 1 ? 0 : copied + f->shard_gradient_bytes + f->shard_sum_bytes / shards;
+  return p->zero < 2 || replicas == 1 ? 0
+                                      : (p->zero == 3 ? copied : 0) + f->shard_gradient_bytes + f->shard_sum_bytes / shards;
 }
 
 void pass_layout_init(PassLayout *l, const Plan *p)

@@ -184,6 +184,8 @@ static const JsonField fields[] = {
   { "shard_live_mparams", JSON_REAL, FIELD(shard_live_params), FALSE, 0, 1e6, 1e6 },
   { "shard_list_launches", JSON_INT, FIELD(shard_list_launches), FALSE, 0, 1000 },
   { "shard_copy_bytes", JSON_REAL, FIELD(shard_copy_bytes), FALSE, 0, 1000 },
+  { "shard_gather_bytes", JSON_REAL, FIELD(shard_gather_bytes), FALSE, 0, 1000, .optional = TRUE },
+  { "shard_reduce_bytes", JSON_REAL, FIELD(shard_reduce_bytes), FALSE, 0, 1000, .optional = TRUE },
   { "shard_gradient_bytes", JSON_REAL, FIELD(shard_gradient_bytes), FALSE, 0, 1000, .optional = TRUE },
   { "shard_sum_bytes", JSON_REAL, FIELD(shard_sum_bytes), FALSE, 0, 1000, .optional = TRUE },
   { "rest_gradient_bytes", JSON_REAL, FIELD(rest_gradient_bytes), FALSE, 0, 1000, .optional = TRUE },

@@ -257,7 +257,9 @@ typedef struct {
   int shard_tensors;          /* of a layer that ZeRO-3 gathers and reduces one by one, 0 = the layer at once */
   double shard_live_params;   /* of these, those of a recomputed layer that stay for its backward; 0 = no limit */
   int shard_list_launches;    /* host operations for each rank's part of such a tensor */
-  double shard_copy_bytes;    /* read and written for a weight and micro-batch around ZeRO-3's collectives; */
+  double shard_copy_bytes;    /* read and written for a weight and micro-batch under ZeRO-3, */
+  double shard_gather_bytes;  /* whenever it is gathered, */
+  double shard_reduce_bytes;  /* whenever its gradients are summed over ranks; */
   double shard_gradient_bytes; /* beside those, under ZeRO-2 too, for each gradient; */
   double shard_sum_bytes;     /* for each one of a rank's own part, added to what earlier micro-batches left */
   double rest_gradient_bytes; /* written by the optimizer for each gradient whose weight another rank updates */

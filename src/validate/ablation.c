@@ -34,7 +34,7 @@ static void eager_norms(Framework *f) { f->fused_rms_norm = TRUE; }
 
 static void sharding(Framework *f)
 {
-  f->shard_copy_bytes = f->shard_live_params = f->shard_tensors = 0;
+  f->shard_copy_bytes = f->shard_gather_bytes = f->shard_reduce_bytes = f->shard_live_params = f->shard_tensors = 0;
   f->whole_tensors = FALSE;
 }
 
