@@ -64,7 +64,7 @@ static void copy_in(Build *b, const CoreRows *r)
  * they lie. Backward both are copied into zeros, and what all ranks are to sum is parted by rank (Megatron Core 0.17,
  * attention.py and mappings.py; PyTorch 2.15: slice_backward). The host's operations are what this takes beyond as many
  * heads as ranks, in times of a torch.nn.Linear: 2.8 forward and 6.1 backward, the mean of four measurements without
- * collectives. */
+ * collectives (tests/bench/pytorch_host_operations.py). Cores before 0.16 had no such copies. */
 void build_take_heads(Build *b, double bytes, double queries)
 {
   int heads = b->attention->kv_heads;
