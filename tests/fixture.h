@@ -28,7 +28,7 @@ Cluster *fixture_free_cluster(int devices);
 Framework *fixture_framework(const char *name);
 
 /* Files of plans/frameworks, and the i-th of them by name without its suffix; newly allocated. */
-#define FIXTURE_FRAMEWORKS 56
+#define FIXTURE_FRAMEWORKS 57
 char *fixture_framework_name(int i);
 
 /* How often what is drawn is drawn again: CASES of the environment, else 1. */

@@ -576,7 +576,7 @@ START_TEST(turned_pairs)
     const char *framework;
     double bytes; /* of a value of queries and keys */
   } made[] = { { "megatron-core", 2 + 2 }, { "deepspeed", 8 * 2 }, { "torchtitan", 2 + 4 + 4 + 4 + 4 + 2 },
-               { "torchtitan-2024-eager", 20 }, { "kempnerforge-2026", 4 }, { "automodel-2025", 4 } };
+               { "torchtitan-2024-eager", 20 }, { "kempnerforge-2026", 4 }, { "automodel-2026-01", 4 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(made); i++) {
     Planned f;

@@ -304,7 +304,7 @@ END_TEST
 /* A search that may choose how tokens travel finds what searches with each way find, in time and in memory. */
 START_TEST(dispatchers_are_searched)
 {
-  static const char *const frameworks[] = { "megatron-core", "megatron-core-2026", "automodel-2025" };
+  static const char *const frameworks[] = { "megatron-core", "megatron-core-2026", "automodel-2026-01" };
   g_autoptr(Model) model = model_load("models/qwen3-30b-a3b.json", NULL);
   g_autoptr(Cluster) cluster = fixture_cluster(_i < 3 ? "dgx-h100" : "dgx-a100-80gb", _i % 2 ? 16 : 32);
   g_autoptr(Framework) framework = fixture_framework(frameworks[_i % 3]);

@@ -226,7 +226,7 @@ END_TEST
 /* A dispatcher is a mechanism where experts are on other ranks, else it means nothing. */
 START_TEST(idle_dispatchers_do_not_count)
 {
-  g_autoptr(Framework) framework = fixture_framework("automodel-2025");
+  g_autoptr(Framework) framework = fixture_framework("automodel-2026-01");
   g_autoptr(Model) model = fixture_experts(2, 256, 4, 4, 64, 256);
   Plan plan = plan_default(model, framework), divided;
 

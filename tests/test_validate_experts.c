@@ -374,6 +374,29 @@ START_TEST(layers_of_an_engine_attend_by_its_kernel)
 }
 END_TEST
 
+/* AutoModel of 2025 turns queries and keys step by step, forward, again and back: six times the values besides that a
+ * kernel moves, two bytes each, of 36 heads of 128 channels, in each of 48 layers and 8
+ * micro-batches. Where nothing turns it makes no difference. */
+START_TEST(positions_turn_by_steps_before_2026)
+{
+#define TURNED(date, model)                                                                                            \
+  "a,s,src,automodel,automodel-" date "," model ",,,,,,4096,,,flash,dgx-h100,8,1,0,1,,,8,1,3,1,64,full,"               \
+  "bf16,,,,9,,,TE + DeepEP," model ",8,,deepep,,1,,,\n"
+#define QWEN "qwen3-30b-a3b"
+#define NEMOTRON "nemotron-3-nano-30b-a3b"
+  double steps = read_row(TURNED("2025-10", QWEN), NULL).predicted_s;
+  double kernel = read_row(TURNED("2026-01", QWEN), NULL).predicted_s;
+  double moved_s = 6 * 2.0 * 4096 * 36 * 128 / 2.8e12, begun_s = 14 * 2.5e-6; /* at most, of 14 kernels more */
+
+  ck_assert_double_gt((steps - kernel) / (8 * 48 * 3), moved_s);
+  ck_assert_double_lt((steps - kernel) / (8 * 48 * 3), moved_s + begun_s);
+  ck_assert_double_eq(read_row(TURNED("2025-11", QWEN), NULL).predicted_s, steps);
+  ck_assert_double_eq(read_row(TURNED("2026-04", QWEN), NULL).predicted_s, kernel);
+  ck_assert_double_eq(read_row(TURNED("2025-10", NEMOTRON), NULL).predicted_s,
+                      read_row(TURNED("2026-01", NEMOTRON), NULL).predicted_s);
+}
+END_TEST
+
 /* NeMo of early 2024 attends by FlashAttention-2, whatever class the cell names. */
 START_TEST(a_class_is_at_most_the_generations_own)
 {
@@ -528,6 +551,7 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { key_value_heads_are_divided }, { keys_are_columns }, { recipes_fill_what_is_open, 5 }, { proxies_are_cut },
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
            { capacities_are_noted }, { dispatchers_that_were_not_there }, { layers_of_an_engine_attend_by_its_kernel },
+           { positions_turn_by_steps_before_2026 },
            { gates_in_turn_are_noted }, { losses_are_noted }, { permutations_are_noted },
            { experimental_features_are_noted },
            { a_class_is_at_most_the_generations_own },
