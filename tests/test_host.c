@@ -529,7 +529,8 @@ static double cast_before(const GArray *ops, const char *name)
   return 0;
 }
 
-/* With scales of earlier steps a norm writes fp8; what experts' rows and activations are is cast, 4 bytes a value. */
+/* With scales of earlier steps a norm writes fp8; what experts' rows and activations are is cast, 4 bytes a value, and
+ * with them the 7.5 rows that fill each expert's up. */
 START_TEST(casts_with_scales_of_earlier_steps)
 {
   Planned f;
@@ -539,11 +540,12 @@ START_TEST(casts_with_scales_of_earlier_steps)
   plan_set_format(&f.plan, DTYPE_FP8);
   f.plan.fp8_recipe = FP8_DELAYED;
   f.plan.ep = 1;
-  double rows = op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token;
+  const FeedForward *ffn = &model_layer(f.model, 1)->ffn;
+  double rows = op_tokens(PASSES(&f.plan)) * ffn->experts_per_token + 7.5 * ffn->experts;
   layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
   ck_assert_double_eq(cast_before(work.forward, "qkv"), 0);
   ck_assert_double_eq(cast_before(work.forward, "experts up"), 4 * rows * 512);
-  ck_assert_double_eq(cast_before(work.forward, "experts down"), 4 * rows * model_layer(f.model, 1)->ffn.width);
+  ck_assert_double_eq(cast_before(work.forward, "experts down"), 4 * rows * ffn->width);
   layer_work_clear(&work);
   planned_clear(&f);
 }

@@ -5,7 +5,7 @@
 
 static double spare_rows(const Build *b)
 {
-  return b->visits ? 1 - 1 / MAX(1, pass_expert_rows(b->passes)) : 0;
+  return b->visits ? 1 - (1 - b->filling) / MAX(1, pass_expert_rows(b->passes)) : 0;
 }
 
 static void add_forward(Build *b, Op op)

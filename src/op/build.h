@@ -35,6 +35,7 @@ typedef struct {
   gboolean experts;  /* weights that are added are those of experts that are apart */
   guint part;        /* modules of partial CUDA graphs: ops that are added are recorded with any of them */
   gboolean visits;   /* ops that are added work on rows that came to experts: Op.spare */
+  double filling;    /* of these rows, the share that only fills up experts' */
   gboolean counted;  /* the next forward op is Op.counted */
   MatrixShape shapes[16]; /* that have a placeholder */
   int n_shapes;
@@ -142,6 +143,15 @@ void build_convolution(Build *b, double values);
 /* What replaying what is recorded of the block takes, where anything is: before what mixes tokens, or before the
  * feed-forward. */
 void build_replay(Build *b, gboolean mixes);
+
+/* Rows, on average, that only fill an expert's up: half of what lies between two multiples, of 16 or 32 in 8 bits, 128
+ * in 4, 256 of grouped kernels (Megatron Core 0.18, get_align_size_for_quantization() of moe_utils.py, fp8_utils.py,
+ * fp4_utils.py). 0 where products take any number, or each expert gets its capacity. */
+double build_filling_rows(const Build *b);
+
+/* Each expert's rows to where they are filled up, with what they weigh where experts do that; or back. Nothing where
+ * HybridEP's kernel lays them out so. */
+void build_padding(Build *b, const char *name, double rows, gboolean weights);
 
 /* Turns so many elements of queries and keys by their positions. */
 void build_turned_pairs(Build *b, double elements);

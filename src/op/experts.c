@@ -213,25 +213,16 @@ static void shared(Build *b, gboolean inside)
   build_params(b, f->shared_gate ? b->hidden : 0);
 }
 
-/* Whether rows that arrived are copied to multiples of what narrow products take: not those that a capacity or HybridEP's
- * kernel has laid out so. */
-static gboolean pads_rows(const Build *b)
+/* The products of `local` experts, of their part of each, on `rows` in all and what fills them up. */
+static void expert_mlp(Build *b, double rows, int local, double width)
 {
-  const PassLayout *p = b->passes;
+  double all = rows + local * build_filling_rows(b);
 
-  return p->framework->pads_rows && formats_narrow(&p->formats) && !p->expert_rows_known &&
-         !(p->experts_apart && p->dispatch == DISPATCH_HYBRID);
-}
-
-/* Each expert's rows to where they are padded, with what they weigh where experts do that; or back. */
-static void pad(Build *b, const char *name, double rows, gboolean weights)
-{
-  double bytes = 2 * b->bytes * rows * b->routed;
-  double kernels = weights && b->passes->framework->weighs_inside ? 2 : 1;
-
-  if (pads_rows(b))
-    build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = kernels,
-                                .backward_bytes = bytes, .backward_kernels = kernels });
+  b->filling = 1 - rows / all;
+  build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .outer = b->routed, .width = width, .batch = local,
+                        .rows = all / local, .saved = b->bytes * all * b->routed, .module = MODULE_MOE_ACT,
+                        .inside = TRUE });
+  b->filling = 0;
 }
 
 /* Every device holds 1/tp of each expert and all of the tokens: none is busier, and experts drop rows alike. */
@@ -244,11 +235,9 @@ static void experts_whole(Build *b)
   router(b, b->tokens);
   dispatch(b, b->tokens, 2 * routed * row_bytes);
   b->visits = TRUE;
-  pad(b, "pad rows", routed, TRUE);
-  build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .outer = b->routed,
-                        .width = f->width / b->tp, .batch = f->experts, .rows = routed / f->experts,
-                        .saved = routed * row_bytes, .module = MODULE_MOE_ACT, .inside = TRUE });
-  pad(b, "unpad rows", routed, FALSE);
+  build_padding(b, "pad rows", routed, TRUE);
+  expert_mlp(b, routed, f->experts, f->width / b->tp);
+  build_padding(b, "unpad rows", routed, FALSE);
   b->visits = FALSE;
   unpermute(b, 2 * routed * row_bytes);
   leave_latent(b, b->tokens);
@@ -293,14 +282,11 @@ static void local_experts(Build *b, double tokens)
   guint first = b->work->matrices ? b->work->matrices->len : 0;
 
   b->experts = b->visits = TRUE;
-  pad(b, "pad rows", tokens, TRUE);
-  build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .outer = b->routed,
-                        .width = (double)f->width / b->passes->etp,
-                        .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->routed,
-                        .module = MODULE_MOE_ACT, .inside = TRUE });
+  build_padding(b, "pad rows", tokens, TRUE);
+  expert_mlp(b, tokens, local, (double)f->width / b->passes->etp);
   if (f->bias)
     output_bias(b, tokens, local);
-  pad(b, "unpad rows", tokens, FALSE);
+  build_padding(b, "unpad rows", tokens, FALSE);
   b->experts = b->visits = FALSE;
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
