@@ -1,4 +1,5 @@
 /* In which order a calibration takes its samples: every rank comes to each as the others do. */
+#include "calibrate/bench.h"
 #include "calibrate/measure.h"
 #include "exec/cpu/cpu.h"
 #include "main.h"
@@ -167,5 +168,48 @@ START_TEST(copies_leave_the_heap_as_it_was)
 }
 END_TEST
 
-TEST_MAIN("exec: measure", one_and_all_take_turns_apart_from_each_other, all_ranks_come_alike_to_what_is_timed,
-          copies_leave_the_heap_as_it_was)
+static double moved_bytes;
+
+static void clear(Backend *b, BackendStream *s, void *x, size_t bytes)
+{
+  (void)b, (void)s, (void)x;
+  moved_bytes += bytes;
+}
+
+static void add_wide(Backend *b, BackendStream *s, size_t n, const void *x, void *y)
+{
+  (void)b, (void)s, (void)x, (void)y;
+  moved_bytes += 3.0 * sizeof(float) * n;
+}
+
+/* Gradients of ZeRO-2 are cleared in whole and added by the half: as many bytes as the point says. */
+START_TEST(shard_copies_move_what_is_counted)
+{
+  MachineHead head = { .ranks = RANKS, .node_ranks = RANKS, .processors = RANKS, .units = 1, .precision = DTYPE_FP32 };
+  g_autoptr(GArray) points = points_design(&head);
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  Bench bench;
+  int found = 0;
+
+  ck_assert(bench_init(&bench, b));
+  void (*zero)(Backend *, BackendStream *, void *, size_t) = b->zero;
+  b->zero = clear, b->add_wide = add_wide;
+  for (guint i = 0; i < points->len; i++) {
+    const MachinePoint *p = &g_array_index(points, MachinePoint, i);
+    moved_bytes = 0;
+    if (!g_str_equal(p->name, "shard copies"))
+      continue;
+    bench_run(&bench, p);
+    ck_assert_double_eq(moved_bytes, p->bytes);
+    found++;
+  }
+  ck_assert_int_gt(found, 0);
+  b->zero = zero;
+  bench_clear(&bench);
+  b->free(b);
+}
+END_TEST
+
+TEST_MAIN("exec: measure", shard_copies_move_what_is_counted, one_and_all_take_turns_apart_from_each_other,
+          all_ranks_come_alike_to_what_is_timed, copies_leave_the_heap_as_it_was)

@@ -8,6 +8,7 @@
 #include "cost/slowest.h"
 #include "layout/layout.h"
 #include "main.h"
+#include "planned.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -143,6 +144,45 @@ START_TEST(designed_set)
 }
 END_TEST
 
+static Cluster *loaded(const MachineFit *fit)
+{
+  g_autofree char *json = machine_fit_json(fit, "found", "tdp-run");
+  GError *error = NULL;
+  Cluster *c = cluster_parse(json, strlen(json), "found", &error);
+
+  ck_assert_msg(c != NULL, "%s", error ? error->message : "");
+  return c;
+}
+
+/* What is timed of ZeRO-2 is what a plan of two ranks is priced with, by a kernel of its own and not by the copy. */
+START_TEST(shard_copies_are_those_of_two_ranks)
+{
+  g_autoptr(GArray) points = made_up(&head);
+  g_auto(MachineFit) fit = { 0 };
+  Planned of = { 0 };
+  PassLayout layout;
+  int found = 0;
+
+  planned_init(&of, fixture_model(4, 192, 4, 64, 1024), fixture_cluster("cpu", 2), "tdp-run");
+  planned_divide(&of, 1, 1, 2);
+  of.plan.zero = 2;
+  pass_layout_init(&layout, &of.plan);
+  for (guint i = 0; i < points->len; i++) {
+    const MachinePoint *p = &g_array_index(points, MachinePoint, i);
+    if (!g_str_equal(p->name, "shard copies"))
+      continue;
+    ck_assert_double_eq_tol(p->bytes / p->m / p->n, layout.shard_bytes[0], 1e-12);
+    ck_assert(p->backward);
+    found++;
+  }
+  ck_assert_int_eq(found, 6);
+  ck_assert(machine_fit(&head, points, &fit, NULL));
+  g_autoptr(Cluster) c = loaded(&fit);
+  ck_assert_double_eq_tol(named_memory_s(&c->device, "shard copies", TRUE, 4e6, 1, 0), LAUNCH + 4e6 / (0.25 * COPY), 2e-6);
+  planned_clear(&of);
+}
+END_TEST
+
 START_TEST(median_and_bounds)
 {
   MachinePoint p = { 0 };
@@ -154,16 +194,6 @@ START_TEST(median_and_bounds)
   ck_assert_double_eq(p.high_s, 8);
 }
 END_TEST
-
-static Cluster *loaded(const MachineFit *fit)
-{
-  g_autofree char *json = machine_fit_json(fit, "found", "tdp-run");
-  GError *error = NULL;
-  Cluster *c = cluster_parse(json, strlen(json), "found", &error);
-
-  ck_assert_msg(c != NULL, "%s", error ? error->message : "");
-  return c;
-}
 
 START_TEST(made_up_machine_is_found)
 {
@@ -471,7 +501,8 @@ START_TEST(points_without_products)
 }
 END_TEST
 
-TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, cache_is_found,
+TEST_MAIN("machine fit", designed_set, shard_copies_are_those_of_two_ranks, median_and_bounds,
+          made_up_machine_is_found, cache_is_found,
           cache_is_told_where_walks_leave_it, walks_are_as_long_as_memory_allows, drift_is_found,
           ranks_take_turns, nodes_have_a_network, one_rank_has_no_link,
           file_keeps_points, runs_are_merged,

@@ -285,6 +285,16 @@ static void run_optimizer(Bench *h, const MachinePoint *p)
   h->b->zero(h->b, h->s, gradient, bytes);
 }
 
+/* Whole gradients are cleared, and the half that one of two ranks owns is added to its own (exec/shards.c). */
+static void run_shard_copies(Bench *h, const MachinePoint *p)
+{
+  gsize n = (gsize)p->m * p->n;
+  void *whole = take_wide(h, 3, n);
+
+  h->b->zero(h->b, h->s, whole, n * wide_bytes(h));
+  h->b->add_wide(h->b, h->s, n / 2, whole, take_wide(h, ZEROS, n / 2));
+}
+
 static const struct {
   const char *name;
   void (*run[2])(Bench *h, const MachinePoint *p); /* forward, backward */
@@ -300,6 +310,7 @@ static const struct {
   { "positions", { run_positions, run_positions_backward } },
   { "loss", { run_loss, run_loss_backward } },
   { "optimizer", { run_optimizer } },
+  { "shard copies", { NULL, run_shard_copies } },
 };
 
 static void run_memory(Bench *h, const MachinePoint *p)

@@ -47,6 +47,7 @@ typedef struct {
   int lengths[LENGTHS][2]; /* head_dim, sequence */
   int rows, heads;         /* of attention: tokens at once, and heads of one sequence */
   int sizes[SIZES][2];     /* rows x width of kernels bound by memory */
+  int layers;              /* so many times that for those that go through a layer's weights */
   double largest, beside;  /* bytes of collectives */
   int products;            /* beside one */
 } Shapes;
@@ -55,13 +56,13 @@ static const Shapes shapes_of[2] = {
   { .tokens = { 64, 160, 448 }, .widths = { 64, 144, 272, 528 }, .vocabulary = 1520,
     .lengths = { { 16, 64 }, { 16, 256 }, { 32, 64 }, { 32, 128 }, { 32, 256 }, { 32, 512 },
                  { 64, 64 }, { 64, 128 }, { 64, 256 }, { 64, 512 }, { 128, 64 }, { 128, 256 } },
-    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24,
-    .beside = 1 << 22, .products = 6 },
+    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .layers = 4,
+    .largest = 1 << 24, .beside = 1 << 22, .products = 6 },
   { .tokens = { 1024, 4096, 8192 }, .widths = { 1024, 2048, 4096, 5120 }, .vocabulary = 32000,
     .lengths = { { 64, 512 }, { 64, 1024 }, { 64, 2048 }, { 64, 4096 }, { 64, 8192 }, { 96, 2048 },
                  { 128, 512 }, { 128, 1024 }, { 128, 2048 }, { 128, 4096 }, { 128, 8192 }, { 96, 8192 } },
-    .rows = 8192, .heads = 16, .sizes = { { 1024, 2048 }, { 4096, 4096 }, { 8192, 8192 } }, .largest = 1 << 28,
-    .beside = 1 << 26, .products = 16 },
+    .rows = 8192, .heads = 16, .sizes = { { 1024, 2048 }, { 4096, 4096 }, { 8192, 8192 } }, .layers = 1,
+    .largest = 1 << 28, .beside = 1 << 26, .products = 16 },
 };
 
 /* Of linear layers of several widths and of the output layer, as forward, input gradient and weight gradient call
@@ -103,20 +104,21 @@ static void design_attention(GArray *points, const Shapes *of, int busy)
 /* Numbers of an element that op/ counts for the framework tdp-run, and bytes that do not go by the format. */
 static void design_memory(GArray *points, const Shapes *of, double number_bytes, int busy)
 {
-  static const struct { const char *name; gboolean backward; double numbers, bytes; } kinds[] = {
+  static const struct { const char *name; gboolean backward; double numbers, bytes; gboolean layer; } kinds[] = {
     { "norm", FALSE, 2, 0 },      { "norm", TRUE, 6, 0 },          { "residual", FALSE, 3, 0 },
     { "bias", FALSE, 2, 0 },      { "bias gradient", TRUE, 1, 0 }, { "activation", FALSE, 2, 0 },
     { "activation", TRUE, 3, 0 }, { "swiglu", FALSE, 3, 0 },       { "swiglu", TRUE, 5, 0 },
     { "rotary", FALSE, 2, 0 },    { "rotary", TRUE, 2, 0 },        { "lookup", FALSE, 2, 0 },
     { "lookup", TRUE, 3, 0 },     { "positions", FALSE, 3, 0 },    { "positions", TRUE, 2, 0 },
     { "loss", FALSE, 2, 0 },      { "loss", TRUE, 2, 0 },          { "optimizer", FALSE, 0, 38 },
+    { "shard copies", TRUE, 0, 10, TRUE },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     for (int s = 0; s < SIZES; s++) {
       MachinePoint p = named(POINT_MEMORY, kinds[i].name);
       p.backward = kinds[i].backward;
-      p.m = of->sizes[s][0];
+      p.m = of->sizes[s][0] * (kinds[i].layer ? of->layers : 1);
       p.n = of->sizes[s][1];
       p.bytes = (kinds[i].numbers * number_bytes + kinds[i].bytes) * p.m * p.n;
       add(points, busy, p);
