@@ -24,26 +24,57 @@ static double walked_bytes(const ProgramBuild *b, const Chunk *chunk, Piece laye
   return bytes;
 }
 
-/* The same of all layers of the chunk's rank: what it goes through before it comes to the same bytes again. */
-static double rank_walked_bytes(const ProgramBuild *b, const Chunk *chunk, Pass pass)
+double beyond_walked(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
 {
-  double bytes = b->shares ? walked_bytes(b, chunk, (Piece) { b->model->n_layers - 1, 1 }, pass) : 0;
-
-  for (int i = 0; i < b->shape.chunks; i++)
-    bytes += walked_bytes(b, chunk, stage_layers(b, program_stage(b, chunk->rank, i)), pass);
-  return bytes;
+  return b->sites[chunk->rank].cluster->device.beyond_l2_bytes_per_s > 0 ? walked_bytes(b, chunk, piece, pass) : 0;
 }
 
-/* Kernels of a core are timed in its cache. A pass over more than that has all bytes from memory: a cache that gives up
- * the oldest ones has none of them left (cost/README.md). */
-void come_from_memory(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *s)
+/* What lies at most between two uses of the same byte, by row: all that passes of the rank hold at once, of all
+ * micro-batches in flight, and what they make for a while. Optimizer states are touched once a step. */
+static double *rows_held(const Program *p)
 {
-  const Device *device = &b->sites[chunk->rank].cluster->device;
+  g_autofree double *now = g_new(double, p->n_rows);
+  double *most = g_new(double, p->n_rows);
 
-  if (device->beyond_l2_bytes_per_s == 0 || rank_walked_bytes(b, chunk, s->pass) <= device->l2_bytes)
-    return;
-  s->beyond_s = walked_bytes(b, chunk, piece, s->pass) / device->beyond_l2_bytes_per_s;
+  for (int row = 0; row < p->n_rows; row++) {
+    const double *held = p->rows[row].static_bytes;
+    most[row] = now[row] = held[PART_WEIGHTS] + held[PART_GRADIENTS] + held[PART_BUFFERS];
+  }
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *t = program_task(p, i);
+    const Segment *s = program_segment(p, t);
+    now[t->row] += segment_at_start(s) + s->alloc_bytes;
+    most[t->row] = MAX(most[t->row], now[t->row]);
+    now[t->row] += segment_at_end(s) - s->free_bytes;
+  }
+  return most;
+}
+
+/* Kernels of a core are timed in its cache. Passes of a rank that holds more have all bytes from memory: a cache that
+ * gives up the oldest ones has none of them left (cost/README.md). */
+static void come_from_memory(const Device *device, Segment *s)
+{
+  s->beyond_s = s->walked_bytes / device->beyond_l2_bytes_per_s;
   s->seconds += s->beyond_s;
   s->compute_s += s->beyond_s;
   s->crowded_s += s->beyond_s * (device->beyond_l2_crowding - 1);
+}
+
+void program_beyond(ProgramBuild *b)
+{
+  Program *p = b->program;
+  g_autofree double *held = NULL;
+
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *t = program_task(p, i);
+    Segment *s = &g_array_index(p->segments, Segment, t->segment);
+    const Device *device = &b->sites[t->row].cluster->device;
+    if (s->walked_bytes == 0 || s->beyond_s > 0)
+      continue;
+    held = held ? held : rows_held(p);
+    if (held[t->row] <= device->l2_bytes)
+      continue;
+    come_from_memory(device, s);
+    p->crowds |= s->crowded_s > 0;
+  }
 }

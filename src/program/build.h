@@ -128,8 +128,10 @@ double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /*
 Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts);
 /* Activations that a layer's pass starts to hold, or gives back (negative). */
 double layer_held(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass);
-/* Lengthens a pass whose rank walks through more than its device has of the last-level cache (beyond.c). */
-void come_from_memory(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *s);
+/* Bytes that a pass goes through, 0 where the device does not tell what they take from memory. Lengthens passes of rows
+ * that hold more than their device has of the last-level cache, once all tasks are there (beyond.c). */
+double beyond_walked(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass);
+void program_beyond(ProgramBuild *b);
 /* Of frozen weights, what comes for its passes: where these work on weights that do not stay, or one process sends. */
 Frozen fetched_frozen(const ProgramBuild *b, Piece piece, gboolean experts);
 double table_params(const Model *model, const PassLayout *passes); /* of a tensor-parallel rank's part of the embedding */

@@ -432,7 +432,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
     add_price(&s, b->model->n_layers - 1, &b->final_norm, pass);
     s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
-  come_from_memory(b, chunk, piece, &s);
+  s.walked_bytes = beyond_walked(b, chunk, piece, pass);
   received_pass(b, chunk, &s);
   add_scratch(b, chunk, &s);
   add_last_gradients(b, chunk, &s);

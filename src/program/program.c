@@ -217,6 +217,7 @@ Program *program_new(const Model *model, const Layout *layout, const Cluster *cl
   step_end_tasks(&b);
   store_edges(&b);
   store_lanes(p);
+  program_beyond(&b);
   program_meet(&b);
   beside_issue(&b);
   build_clear(&b);
