@@ -38,8 +38,6 @@ static MachinePoint named(PointKind kind, const char *name)
 #define WIDTHS 4
 #define LENGTHS 12
 #define SIZES 3
-#define WALK_LEAST (8 * MIB)
-#define WALK_MOST (256 * MIB)
 #define WALK_MEMORY_PART 8 /* a buffer takes at most such a part of a rank's memory */
 
 typedef struct {
@@ -181,17 +179,20 @@ static void design_turns(GArray *points, const Shapes *of)
     }
 }
 
-/* From well within what a core has of its last-level cache to well beyond, as far as memory is. */
+/* From well within what a core has of its last-level cache to well beyond, as far as memory is; closer where most cores'
+ * part ends. */
+static const int walks_mib[] = { 8, 16, 32, 48, 64, 96, 128, 256 };
+
 static void design_walks(GArray *points, const MachineHead *head)
 {
   static const char *const names[] = { "read", "update" };
 
-  for (double bytes = WALK_LEAST; bytes <= MIN(WALK_MOST, head->memory_bytes / WALK_MEMORY_PART); bytes *= 2)
-    for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
-      MachinePoint p = named(POINT_WALK, names[i]);
-      p.bytes = bytes;
+  for (gsize i = 0; i < 2 * G_N_ELEMENTS(walks_mib); i++) {
+    MachinePoint p = named(POINT_WALK, names[i % 2]);
+    p.bytes = walks_mib[i / 2] * MIB;
+    if (p.bytes <= head->memory_bytes / WALK_MEMORY_PART)
       add(points, head->processors, p);
-    }
+  }
 }
 
 GArray *points_design(const MachineHead *head)
