@@ -437,6 +437,24 @@ START_TEST(products_take_the_newest_kernels)
 }
 END_TEST
 
+/* Whatever OpenBLAS has chosen for this processor: the oldest core alone gives way, to what the processor can run. */
+START_TEST(the_oldest_kernels_give_way)
+{
+  const char *able = NULL;
+
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  able = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") ? "SkylakeX"
+         : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")       ? "Haswell"
+                                                                                 : NULL;
+#endif
+  ck_assert_pstr_eq(cpu_better_core("Prescott", FALSE), able);
+  ck_assert_ptr_null(cpu_better_core("Prescott", TRUE));
+  ck_assert_ptr_null(cpu_better_core("Haswell", FALSE));
+  ck_assert_ptr_null(cpu_better_core("SkylakeX", FALSE));
+}
+END_TEST
+
 static const int lone[2] = { 0, 0 };
 
 /* Each data-parallel rank's part of the weights, one after another, is the whole. */
@@ -515,4 +533,5 @@ TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_m
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, memory_that_is_out_is_said,
           squares_are_summed_to_the_last, memory_is_held_until_it_is_freed, products_take_the_newest_kernels,
-          fill_goes_by_place, updates_reach_the_last, shards_join_to_the_whole, offloaded_states_are_on_the_host)
+          the_oldest_kernels_give_way, fill_goes_by_place, updates_reach_the_last, shards_join_to_the_whole,
+          offloaded_states_are_on_the_host)

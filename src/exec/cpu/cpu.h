@@ -88,8 +88,13 @@ void cpu_fill_kernels_f64(Backend *b);
 /* Sends a message in turn on a stream. */
 void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message);
 
-/* Before the first product: kernels of OpenBLAS for processors that it is older than. */
+/* Called before the first product. Where OpenBLAS is older than the processor, and so has chosen the oldest kernels, it
+ * takes the best that the processor can run. */
 void cpu_choose_products(void);
+
+/* The core by OpenBLAS's names whose kernels are to stand in place of those of `core`; NULL: these stay, as where they are
+ * not the oldest, where the environment names them, or where the processor can run no better ones. */
+const char *cpu_better_core(const char *core, gboolean named);
 
 /* The backend of one process; of the processes of an MPI run, in which MPI has been started (mpi.c, where built). */
 Backend *cpu_open(const BackendOptions *options, char *error);

@@ -22,15 +22,19 @@ static const char *able_core(void)
   return NULL;
 }
 
+const char *cpu_better_core(const char *core, gboolean named)
+{
+  return !named && strcmp(core, "Prescott") == 0 ? able_core() : NULL;
+}
+
 void cpu_choose_products(void)
 {
   static gsize once;
-  const char *core = able_core();
 
   if (!g_once_init_enter(&once))
     return;
-  if (core && !g_getenv("OPENBLAS_CORETYPE") && strcmp(openblas_get_corename(), "Prescott") == 0 &&
-      gotoblas_dynamic_init && gotoblas_dynamic_quit) {
+  const char *core = cpu_better_core(openblas_get_corename(), g_getenv("OPENBLAS_CORETYPE") != NULL);
+  if (core && gotoblas_dynamic_init && gotoblas_dynamic_quit) {
     g_setenv("OPENBLAS_CORETYPE", core, TRUE);
     gotoblas_dynamic_quit();
     gotoblas_dynamic_init();
