@@ -91,20 +91,6 @@ static void barrier(Backend *b, BackendComm *c, BackendStream *s)
   call(b, s, &(CpuMessage) { .kind = COMM_BARRIER, .comm = c });
 }
 
-void cpu_fill_comm(Backend *b)
-{
-  b->comm_new = comm_new;
-  b->comm_free = comm_free;
-  b->all_reduce = all_reduce;
-  b->all_gather = all_gather;
-  b->reduce_scatter = reduce_scatter;
-  b->all_to_all = all_to_all;
-  b->send = send_to;
-  b->recv = recv_from;
-  b->broadcast = broadcast;
-  b->barrier = barrier;
-}
-
 static void backend_free(Backend *b)
 {
   g_ptr_array_unref(cpu_of(b)->streams);
@@ -113,24 +99,20 @@ static void backend_free(Backend *b)
 
 Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
 {
-  CpuBackend *cpu = g_new0(CpuBackend, 1);
+  CpuBackend *cpu = g_new(CpuBackend, 1);
   Backend *b = &cpu->base;
 
-  cpu->driver = driver;
-  cpu->streams = g_ptr_array_new();
-  b->name = "cpu";
-  b->units = 1;
-  b->dtype = options->dtype;
-  b->rank = options->rank;
-  b->size = options->size;
-  b->free = backend_free;
+  *cpu = (CpuBackend) { .driver = driver, .streams = g_ptr_array_new() };
+  *b = (Backend) { .name = "cpu", .units = 1, .dtype = options->dtype, .rank = options->rank, .size = options->size,
+                   .free = backend_free, .comm_new = comm_new, .comm_free = comm_free, .all_reduce = all_reduce,
+                   .all_gather = all_gather, .reduce_scatter = reduce_scatter, .all_to_all = all_to_all,
+                   .send = send_to, .recv = recv_from, .broadcast = broadcast, .barrier = barrier };
   g_strlcpy(b->device, "one core, OpenBLAS ", sizeof b->device);
   g_strlcat(b->device, openblas_get_corename(), sizeof b->device);
   openblas_set_num_threads(1);
   memory_keep(G_MAXINT, TOP_PAD_BYTES);
   cpu_fill_streams(b);
   cpu_fill_withheld(b);
-  cpu_fill_comm(b);
   if (options->dtype == EXEC_F64)
     cpu_fill_kernels_f64(b);
   else

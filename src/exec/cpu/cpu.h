@@ -78,10 +78,9 @@ gboolean cpu_poll(CpuBackend *b);
 /* Runs work at once on a stream that computes, in turn on another. */
 void cpu_run(Backend *b, BackendStream *s, CpuWork work, const void *args, size_t size);
 
-/* The table's parts. */
+/* Each sets a part of the backend's table of operations; those of communication are cpu_new's own. */
 void cpu_fill_streams(Backend *b);
 void cpu_fill_withheld(Backend *b);
-void cpu_fill_comm(Backend *b);
 void cpu_fill_kernels_f32(Backend *b);
 void cpu_fill_kernels_f64(Backend *b);
 
