@@ -9,8 +9,8 @@ next to nothing. Prints each part, forward and backward, as the median of ROUNDS
 - linear: a torch.nn.Linear with its bias; its forward is the unit.
 - node: one of four nodes of megatron.core.pipeline_parallel.utils.ScheduleNode, one behind the other, that do nothing:
   its inputs detached, its own backward; without streams and events, which need a device.
-- take heads: of gathered queries, keys and values a group's, and of these queries a rank's own (core/transformer/attention.py
-  where there are more ranks than groups); without its collectives. Less the same without it.
+- take heads: of gathered queries, keys and values a group's, and of these queries a rank's own
+  (core/transformer/attention.py, where there are more ranks than groups); without its collectives. Less a view.
 """
 import contextlib
 import statistics
@@ -34,7 +34,7 @@ class Nothing:
 
 
 def seconds(forward):
-    """Of a call forward and of its backward; `forward` returns an output, or several, of leaves that require gradients."""
+    """Of a call forward and of its backward; `forward` returns an output of leaves that require gradients."""
     times = [0.0, 0.0]
     for warm in (True, False):
         outputs, start = [], time.thread_time()
@@ -59,7 +59,7 @@ def passed(x):
 
 
 def nodes():
-    """Of a node: chains of four nodes of a view, less four views in one graph; backwards are the nodes' own, the last one's first."""
+    """Of a node: chains of four nodes of a view, less four views in one graph; each node has a backward of its own."""
     x, chains = torch.randn(1, HIDDEN, requires_grad=True), []
     gradient = torch.ones_like(x)
     times = []
