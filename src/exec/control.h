@@ -50,7 +50,7 @@ typedef struct {
   void *data;
 } ControlOptions;
 
-/* With the usual times; the functions do nothing, but for `last_words`, which prints the line; `end` is NULL. */
+/* Has the usual times; its functions do nothing, but for `last_words`, which prints the line; `end` is NULL. */
 ControlOptions control_options_default(const Launch *launch);
 
 /* SIGTERM ends the run in the way described above. */
@@ -64,10 +64,10 @@ Control *control_open(const ControlOptions *options);
 enum { CONTROL_SHARE_MAX = 1 << 16 };
 GBytes *control_share(Control *control, const void *data, gsize n);
 
-/* The same for a BackendOptions: `control` is one, and all ranks know how many bytes there are. */
+/* Does the same for a BackendOptions, whose `control` is one; all ranks know how many bytes there are. */
 void control_share_in_place(void *control, void *bytes, gsize n);
 
-/* Seconds without a move after which the run counts as hung; 0, as at first and at the end = never. */
+/* Sets the seconds without a move after which the run counts as hung; 0, as at first and at the end, is never. */
 void control_watch_stall(Control *control, double stall_s);
 
 /* Reports a failure of this rank and waits to be ended; `code` is the exit status of all. */

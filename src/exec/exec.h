@@ -22,7 +22,7 @@
 
 typedef struct Exec Exec;
 
-/* What a drill does to this rank. */
+/* This is what a drill does to this rank. */
 typedef enum { FAULT_KILL, FAULT_STOP, FAULT_HANG, FAULT_MEMORY, FAULT_ERROR, FAULT_NAN, FAULT_COUNT } ExecFault;
 extern const char *const exec_fault_names[];
 
@@ -61,7 +61,7 @@ typedef struct {
   int remade, remade_expected;      /* blocks whose activations were made again, and of how many the program says it */
 } ExecStep;
 
-/* Of a plan, whose layout and program these are: it alone knows which choices it takes (plan/keys.h). */
+/* Takes a plan with its layout and program; the plan alone knows which choices it takes (plan/keys.h). */
 gboolean exec_check(const Model *model, const Plan *plan, const Layout *layout, const Program *program, GError **error);
 
 /* Makes groups and parameters: called by all ranks at once. The arguments
@@ -71,16 +71,16 @@ Exec *exec_new(const Model *model, const Layout *layout, const Program *program,
 void exec_free(Exec *exec);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Exec, exec_free)
 
-/* One training step, by all ranks at once. */
+/* Does one training step; all ranks call it at once. */
 void exec_step(Exec *exec, ExecStep *out);
 
-/* What all rows did in the last step: by all ranks at once, the same on all. */
+/* Tells what all rows did in the last step; all ranks call it at once and get the same. */
 Trace *exec_trace(Exec *exec);
 
-/* What this rank is doing, for messages; may be asked from another thread. */
+/* Tells what this rank is doing, for messages; another thread may ask. */
 void exec_phase(const Exec *exec, char *text, gsize size);
 
-/* Grows with every task and kernel, from the first task on: 0 until then. From another thread too. */
+/* Grows with every task and kernel, from the first task on, and is 0 until then; another thread may ask. */
 guint64 exec_progress(const Exec *exec);
 
 /* Grows while this rank waits for others. */

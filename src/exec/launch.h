@@ -23,7 +23,7 @@ typedef struct {
   char job[128];     /* the launcher's name of the run, "" = it has none; no secret */
 } Launch;
 
-/* Errors: TDP_ERROR_INPUT, a variable that is no number. */
+/* Fails with TDP_ERROR_INPUT where a variable is no number. */
 gboolean launch_detect(Launch *out, GError **error);
 
 #endif

@@ -36,13 +36,13 @@ void memory_release(Memory *memory, BackendStream *s, void *block); /* NULL is n
 /* Counts a block to another part from here on: a received buffer that is kept. */
 void memory_retag(Memory *memory, void *block, MemoryPart part);
 
-/* The host's memory, counted apart, zeroed; held until memory_clear. */
+/* Allocates zeroed memory of the host, which is counted apart and held until memory_clear. */
 void *memory_alloc_host(Memory *memory, gsize bytes);
 
-/* Bytes of a part that are held now. */
+/* Tells the bytes of a part that are held now. */
 double memory_held(Memory *memory, MemoryPart part);
 
-/* Starts a new largest sum, and largest buffers. */
+/* Forgets the largest sum and the largest buffers so far. */
 void memory_mark(Memory *memory);
 
 #endif
