@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TOP_PAD_BYTES = 1 << 26, PRODUCT_US = 5000000 };
+enum { TOP_PAD_BYTES = 1 << 26, PRODUCT_US = 3000000 };
 
 static BackendComm *comm_new(Backend *b, int color, int key, char *error)
 {
