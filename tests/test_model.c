@@ -341,6 +341,8 @@ START_TEST(native_refusals)
      "f: hidden: null: expected an integer from 1 to 1048576"},
     {"{\"layers\":\"2\",\"hidden\":64,\"heads\":4,\"vocab\":2,\"seq\":1}",
      "f: layers: \"2\": expected an integer from 1 to 100000"},
+    {"{\"layers\":1000000,\"hidden\":64,\"heads\":4,\"vocab\":2,\"seq\":1}",
+     "f: layers: 1000000: expected an integer from 1 to 100000"},
     {"{\"layers\":2.5,\"hidden\":64,\"heads\":4,\"vocab\":2,\"seq\":1}",
      "f: layers: 2.5: expected an integer from 1 to 100000"},
     {"{\"layers\":2,\"hidden\":-64,\"heads\":4,\"vocab\":2,\"seq\":1}",
