@@ -23,7 +23,7 @@ LeastLayer least_layer(const LayerPrice *p, gboolean unhosted)
                  [LEAST_COMPUTE] = compute_s[PASS_FORWARD] +
                                    MIN(compute_s[PASS_BACKWARD], compute_s[PASS_INPUT] + compute_s[PASS_WEIGHT]),
                  [LEAST_BACKWARD] = backward_s },
-    .alone_s = { alone_of(&p->pass[PASS_FORWARD], unhosted), alone_of(&p->pass[PASS_BACKWARD], unhosted) },
+    .alone_s = alone_of(&p->pass[PASS_FORWARD], unhosted) + alone_of(&p->pass[PASS_BACKWARD], unhosted),
     .params = p->params, .expert_params = p->expert_params, .saved_bytes = p->saved_bytes,
     .working_bytes = p->saved_bytes + p->recomputed_bytes + p->transient_bytes,
     .frozen = { p->frozen[0], p->frozen[1] }, .narrow = { p->narrow[0], p->narrow[1] },
@@ -77,16 +77,6 @@ static void balance_types(const LeastLayers *layers, const Cluster *cluster, dou
     weights[type] /= rates;
 }
 
-static void add_alone(LeastWork *work, const LeastLayer *layer, const LayerUses *uses)
-{
-  gboolean quiet = layer->alone_s[0] <= 0 || layer->alone_s[1] <= 0;
-
-  work->alone_s += uses->all * (layer->alone_s[0] + layer->alone_s[1]);
-  work->quiet += quiet ? uses->blocks : 0;
-  for (int back = 0; back < 2 && uses->blocks > 0 && !quiet; back++)
-    work->block_alone_s[back] = MIN(work->block_alone_s[back], layer->alone_s[back]);
-}
-
 static void add_kind(LeastWork *work, const LeastLayer *layer, int blocks)
 {
   LeastBlocks *kind = &work->kinds[MIN(work->n_kinds, LEAST_KINDS - 1)];
@@ -123,7 +113,7 @@ static void add_entry(LeastWork *work, const LayerUses *uses, const LeastLayer *
     work->seconds[least][0] += uses->all * seconds;
     work->seconds[least][1] += uses->inner * seconds;
   }
-  add_alone(work, first, uses);
+  work->alone_s += uses->all * first->alone_s;
   if (uses->blocks > 0)
     work->block_s = MIN(work->block_s, first->seconds[LEAST_WHOLE]);
   if (uses->blocks > 0 && work->block_s > 0)
@@ -136,14 +126,11 @@ LeastWork least_work(const LeastLayers *layers, const Cluster *cluster)
   LeastWork work = { .block_s = cluster->n_types ? 0 : INFINITY, .working_bytes = INFINITY };
   double weights[NODE_TYPES_MAX] = { 1 };
 
-  work.block_alone_s[0] = work.block_alone_s[1] = INFINITY;
   if (cluster->n_types > 0)
     balance_types(layers, cluster, weights);
   for (int i = 0; i < layers->n; i++)
     if (layers->uses[i].all > 0)
       add_entry(&work, &layers->uses[i], &layers->layers[i], layers->n, types, weights);
-  if (cluster->n_types > 0 || isinf(work.block_alone_s[0]))
-    work.alone_s = work.block_alone_s[0] = work.block_alone_s[1] = 0;
   return work;
 }
 
@@ -162,41 +149,6 @@ static double fullest_rank_s(const LeastWork *work, Least least, int ranks, int 
   return fullest_s * (1 - 1e-8);
 }
 
-/* What passes alone of a rank take longer where each stage but the first and the last has a block that is not quiet;
- * and raises what such passes of one stage take. */
-static double own_ramps_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape, int rank,
-                          double *stage_s)
-{
-  double own_s = 0;
-
-  for (int chunk = 0; chunk < shape->chunks; chunk++) {
-    gboolean end = rank + chunk == 0 || rank + chunk == shape->ranks + shape->chunks - 2;
-    double seconds = 0;
-    for (int back = 0; back < 2; back++)
-      seconds += schedule_alone(schedule, shape, rank, chunk, back) * work->block_alone_s[back];
-    own_s += end ? 0 : seconds;
-    *stage_s = MAX(*stage_s, seconds);
-  }
-  return own_s;
-}
-
-/* The same of all ranks together, with those on the way to a rank and from there, and of the rank with least. */
-static double ramps_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape, double *least_s)
-{
-  double all_s = 0, stage_s = 0, block_s = work->block_alone_s[0] + work->block_alone_s[1];
-
-  *least_s = 0;
-  if (!schedule->first || block_s <= 0)
-    return 0;
-  for (int rank = 0; rank < shape->ranks; rank++) {
-    double own_s = own_ramps_s(work, schedule, shape, rank, &stage_s);
-    all_s += own_s + MAX(0, rank - 1) * block_s;
-    *least_s = rank == 0 ? own_s : MIN(*least_s, own_s);
-  }
-  *least_s = MAX(0, *least_s - work->quiet * stage_s);
-  return MAX(0, all_s - work->quiet * (stage_s + shape->ranks * block_s)) * (1 - 1e-8);
-}
-
 double least_step_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape)
 {
   double ranks = shape->ranks, micro = shape->micro;
@@ -210,7 +162,5 @@ double least_step_s(const LeastWork *work, const Schedule *schedule, const Sched
     return fmax(fullest_s, step_s) + (schedule->first ? work->alone_s * (1 - 1e-8) : 0);
   if (shape->chunks == 1)
     return fmax(fullest_s, all_s / (1 - pow(1 - 1 / micro, ranks)));
-  double least_s, alone_s = ramps_s(work, schedule, shape, &least_s) / ranks;
-  return MAX(fullest_s + least_s * (1 - 1e-8),
-             step_s + work->block_s * MAX(0, (ranks - 1) * (ranks - 2)) / (2 * ranks) * (1 - 1e-8) + alone_s);
+  return MAX(fullest_s, step_s + work->block_s * MAX(0, (ranks - 1) * (ranks - 2)) / (2 * ranks) * (1 - 1e-8));
 }

@@ -19,7 +19,7 @@ typedef enum { LEAST_WHOLE, LEAST_COMPUTE, LEAST_BACKWARD, LEAST_COUNT } Least;
 
 typedef struct {
   double seconds[LEAST_COUNT];
-  double alone_s[2]; /* PassPrice's, of the forward and the whole backward */
+  double alone_s; /* PassPrice's, of the forward and the whole backward */
   double params, expert_params, narrow[2], saved_bytes;
   double working_bytes; /* that its backward needs: what its forward saved, kept or made again, and scratch */
   Frozen frozen[2];
@@ -58,8 +58,7 @@ typedef struct {
 typedef struct {
   double seconds[LEAST_COUNT][2]; /* [without the embedding and the head]; on a mixed cluster of its mean device */
   double block_s;                 /* forward and backward of the quickest block; 0 on a mixed cluster */
-  double alone_s, block_alone_s[2]; /* of all layers, both ways; of blocks that have any, the least, each way */
-  int quiet;                      /* blocks that have none */
+  double alone_s;                 /* of all layers, both ways */
   int n_kinds;                    /* 0 on a mixed cluster */
   LeastBlocks kinds[LEAST_KINDS];
   double params, expert_params, narrow[2], saved_bytes;
@@ -77,8 +76,7 @@ LeastWork least_work(const LeastLayers *layers, const Cluster *cluster);
  * before it: if no rank ends behind T, T - p falls by no more than a factor of 1 - 1/m from rank to rank, and what all
  * take is at most T (1 - (1 - 1/m)^ranks). With more chunks each stage but the first and the last has one block at least.
  *
- * Passes that no other runs beside take longer (schedule_alone). Those of stages but the first and the last are of a
- * block at least, which may be a quiet one.
+ * Passes that no other runs beside take longer: with one stage the first forward and the last backward.
  *
  * Blocks are whole: of n that take t seconds or more some rank holds n over the ranks, rounded up, and takes m times as
  * much; where the model stands there several times, each copy of a block takes its part of the micro-batches.
