@@ -139,6 +139,98 @@ START_TEST(parts_count_each_input_once)
 }
 END_TEST
 
+/* ---- plans that make no whole blocks again ---- */
+
+typedef struct {
+  double peak, step_s;
+  gboolean made; /* whole blocks again */
+} Made;
+
+typedef struct {
+  const Instance *in;
+  GArray *plans; /* Made */
+} MadePlans;
+
+static gboolean keep_plan(gpointer data, const SpaceLeaf *leaf)
+{
+  MadePlans *all = data;
+  Metrics m;
+
+  instance_simulate(all->in, leaf->plan, NULL, &m);
+  const Made own = { m.peak_memory_bytes, m.iteration_s, leaf->plan->recompute == RECOMPUTE_FULL };
+  g_array_append_val(all->plans, own);
+  return FALSE;
+}
+
+/* What the plans of a part come to. */
+static GArray *plans_of(const Instance *in, const SpacePart *part, const Plan *plan)
+{
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+  MadePlans all = { in, g_array_new(FALSE, FALSE, sizeof(Made)) };
+  const SpaceVisitor visit = { keep_plan, TRUE, pass_over, &all };
+  SearchOptions own = in->options;
+  const int fixed[] = { KEY_TP, plan->tp, KEY_PP, plan->pp, KEY_DP, plan->dp, KEY_MICRO_BATCH, part->micro_batch,
+                        KEY_EP, plan->ep, KEY_ETP, plan_expert_tensor(plan) };
+
+  for (gsize k = 0; k < G_N_ELEMENTS(fixed); k += 2)
+    own.fixed.value[fixed[k]] = fixed[k + 1];
+  space_walk(in->model, in->cluster, &own, prices, &visit);
+  return all.plans;
+}
+
+/* Returns how much of the least peak of those that keep blocks the part is said to need; counts a raised bound. */
+static double check_kept(const Instance *in, const SpacePart *part, const GArray *plans, int *raised)
+{
+  double least = INFINITY, device = in->cluster->device.memory_bytes;
+
+  for (guint i = 0; i < plans->len; i++) {
+    const Made *plan = &g_array_index(plans, Made, i);
+    ck_assert_double_le(part->any_s, plan->step_s);
+    ck_assert(plan->peak > device || part->bound_s <= plan->step_s);
+    ck_assert(plan->made || part->kept_bytes <= plan->peak);
+    least = plan->made ? least : MIN(least, plan->peak);
+  }
+  *raised += part->kept_bytes > device && part->bound_s > part->any_s;
+  return isinf(least) ? 0 : part->kept_bytes / least;
+}
+
+/* A part's bounds on devices of several sizes, against all of its plans. */
+START_TEST(parts_make_blocks_again_where_these_do_not_fit)
+{
+  static const char *const names[] = { "megatron-core-2026", "megatron-core", "deepspeed", "torchtitan" };
+  g_autoptr(GPtrArray) plans = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
+  double closest = 0;
+  int raised = 0;
+  Instance in;
+
+  long_sequences(&in, names[_i / 2], 8);
+  in.base.global_batch = 16;
+  if (_i % 2) {
+    model_free(in.model);
+    in.model = fixture_experts(8, 256, 4, 4, 4096, 512);
+  }
+  for (double share = 0.05; share < 3; share *= 1.5) {
+    in.cluster->device.memory_bytes = share * 1e9;
+    g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+    g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
+    LeastPeak l = { &in, parts, INFINITY };
+    const SpaceVisitor bound = { keep_least, TRUE, pass_over, &l, NULL, keep_outer, NULL, INFINITY };
+    g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &bound);
+    space_walk_all(walk);
+    for (guint i = 0; i < parts->len; i++) {
+      const SpacePart *part = &g_array_index(parts, SpacePart, i);
+      const Plan plan = space_part_plan(walk, part);
+      if (plans->len < i + 1)
+        g_ptr_array_add(plans, plans_of(&in, part, &plan));
+      closest = MAX(closest, check_kept(&in, part, plans->pdata[i], &raised));
+    }
+  }
+  ck_assert_int_gt(raised, 4);
+  ck_assert_double_gt(closest, 0.9);
+  instance_clear(&in);
+}
+END_TEST
+
 /* Fewer tokens a rank are searched where they are asked for or fixed. */
 START_TEST(context_is_opened)
 {
@@ -157,4 +249,4 @@ START_TEST(context_is_opened)
 END_TEST
 
 TEST_LOOPS("search parts", { context_is_opened, 1 }, { parts_count_inputs_of_blocks, 4 },
-           { parts_count_each_input_once, 2 })
+           { parts_count_each_input_once, 2 }, { parts_make_blocks_again_where_these_do_not_fit, 8 })

@@ -100,11 +100,15 @@ const GArray *held_ranks(HeldTable *table, const Layout *l)
 
 /* ---- blocks ---- */
 
-static gboolean same_kind(const BlockKind *kind, const LayerPrice *p)
+gboolean block_kind_same_states(const BlockKind *a, const BlockKind *b)
 {
-  return kind->params == p->params && kind->expert_params == p->expert_params && kind->saved_bytes == p->saved_bytes &&
-         memcmp(kind->narrow, p->narrow, sizeof kind->narrow) == 0 &&
-         memcmp(kind->frozen, p->frozen, sizeof kind->frozen) == 0;
+  return a->params == b->params && a->expert_params == b->expert_params &&
+         memcmp(a->narrow, b->narrow, sizeof a->narrow) == 0 && memcmp(a->frozen, b->frozen, sizeof a->frozen) == 0;
+}
+
+static gboolean same_kind(const BlockKind *a, const BlockKind *b)
+{
+  return block_kind_same_states(a, b) && a->saved_bytes == b->saved_bytes;
 }
 
 BlockKinds block_kinds(const Model *model, const PriceTable *prices)
@@ -113,12 +117,13 @@ BlockKinds block_kinds(const Model *model, const PriceTable *prices)
 
   for (int block = 1; block <= model->blocks; block++) {
     const LayerPrice *p = price_of_layer(prices, model, 0, block);
+    const BlockKind own = { 0, p->params, p->expert_params, { p->narrow[0], p->narrow[1] }, p->saved_bytes,
+                            { p->frozen[0], p->frozen[1] } };
     int i = 0;
-    while (i < all.n && !same_kind(&all.kinds[i], p))
+    while (i < all.n && !same_kind(&all.kinds[i], &own))
       i++;
     if (i == all.n && i < BLOCK_KINDS)
-      all.kinds[all.n++] = (BlockKind) { 0, p->params, p->expert_params, { p->narrow[0], p->narrow[1] },
-                                         p->saved_bytes, { p->frozen[0], p->frozen[1] } };
+      all.kinds[all.n++] = own;
     if (i < BLOCK_KINDS)
       all.kinds[i].blocks++;
   }
@@ -126,11 +131,6 @@ BlockKinds block_kinds(const Model *model, const PriceTable *prices)
 }
 
 /* ---- bytes ---- */
-
-/* Of a block: its states, and what a forward leaves. */
-typedef struct {
-  double states, saved;
-} BlockBytes;
 
 static BlockBytes block_bytes(const Layout *l, const Device *device, const BlockKind *kind)
 {
@@ -158,19 +158,46 @@ static double fullest_bytes(const GArray *held, const BlockBytes *each, int bloc
   return most < blocks ? MAX(next, blocks / parts) : blocks / parts;
 }
 
+HeldBlocks held_blocks(const Layout *l, const Device *device, const BlockKinds *kinds)
+{
+  HeldBlocks all = { .n = kinds->n, .overhead = op_overhead_bytes(l) };
+
+  for (int i = 0; i < kinds->n; i++) {
+    all.blocks[i] = kinds->kinds[i].blocks;
+    all.each[i] = block_bytes(l, device, &kinds->kinds[i]);
+  }
+  return all;
+}
+
+gboolean held_blocks_lower(HeldBlocks *all, const HeldBlocks *others)
+{
+  gboolean alike = all->n == others->n && memcmp(all->blocks, others->blocks, sizeof all->blocks) == 0;
+
+  all->overhead = fmin(all->overhead, others->overhead);
+  for (int i = 0; i < all->n && alike; i++) {
+    all->each[i].states = fmin(all->each[i].states, others->each[i].states);
+    all->each[i].saved = fmin(all->each[i].saved, others->each[i].saved);
+  }
+  return alike;
+}
+
+double held_blocks_bytes(const HeldBlocks *all, const GArray *held, double room_bytes)
+{
+  double room = room_bytes / (1 - 1e-9) - all->overhead, most = 0;
+
+  for (int i = 0; i < all->n; i++) {
+    int blocks = 0;
+    for (int k = 0; k < all->n; k++)
+      blocks += all->each[k].states >= all->each[i].states && all->each[k].saved >= all->each[i].saved ? all->blocks[k] : 0;
+    most = fmax(most, fullest_bytes(held, &all->each[i], blocks, room));
+  }
+  return (most + all->overhead) * (1 - 1e-9);
+}
+
 double fullest_rank_bytes(const Layout *l, const Device *device, const GArray *held, const BlockKinds *kinds,
                           double room_bytes)
 {
-  BlockBytes each[BLOCK_KINDS];
-  double overhead = op_overhead_bytes(l), room = room_bytes / (1 - 1e-9) - overhead, most = 0;
+  const HeldBlocks all = held_blocks(l, device, kinds);
 
-  for (int i = 0; i < kinds->n; i++)
-    each[i] = block_bytes(l, device, &kinds->kinds[i]);
-  for (int i = 0; i < kinds->n; i++) {
-    int blocks = 0;
-    for (int k = 0; k < kinds->n; k++)
-      blocks += each[k].states >= each[i].states && each[k].saved >= each[i].saved ? kinds->kinds[k].blocks : 0;
-    most = fmax(most, fullest_bytes(held, &each[i], blocks, room));
-  }
-  return (most + overhead) * (1 - 1e-9);
+  return held_blocks_bytes(&all, held, room_bytes);
 }

@@ -40,6 +40,27 @@ typedef struct {
 /* Of nodes that are alike. */
 BlockKinds block_kinds(const Model *model, const PriceTable *prices);
 
+gboolean block_kind_same_states(const BlockKind *a, const BlockKind *b);
+
+/* Bytes of each of these blocks on a rank: its states, and what a forward leaves of it; `overhead`: of the rank beside. */
+typedef struct {
+  double states, saved;
+} BlockBytes;
+
+typedef struct {
+  int n, blocks[BLOCK_KINDS];
+  BlockBytes each[BLOCK_KINDS];
+  double overhead;
+} HeldBlocks;
+
+HeldBlocks held_blocks(const Layout *layout, const Device *device, const BlockKinds *kinds);
+
+/* Lowers each number to that of the others, which are of the same blocks: FALSE where they are not. */
+gboolean held_blocks_lower(HeldBlocks *all, const HeldBlocks *others);
+
+/* fullest_rank_bytes() of such blocks. */
+double held_blocks_bytes(const HeldBlocks *blocks, const GArray *held, double room_bytes);
+
 /* Bytes of the fullest rank, at least; more than `room_bytes` where so many do not suffice. */
 double fullest_rank_bytes(const Layout *layout, const Device *device, const GArray *held, const BlockKinds *kinds,
                           double room_bytes);

@@ -40,8 +40,8 @@ typedef struct {
 typedef struct {
   PassLayout passes; /* as where nothing is made again or travels beside other ops or passes, which changes neither */
   LayerWork work;
-  LayerTimes times;
-  gboolean known;
+  LayerTimes times; /* where `timed` */
+  gboolean known, timed;
 } KnownWork;
 
 /* Places of works that are kept: plans that differ in dispatcher and graph come by turns, and blocks of one plan whose
@@ -273,8 +273,8 @@ static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at,
     layer_work_init(&w->work, cache->model, spec, &same, site);
   layer_times_clear(&w->times);
   w->known = TRUE;
+  w->timed = FALSE;
   w->passes = same;
-  w->times = layer_times(&w->work, &same, site, cache->times);
   return w;
 }
 
@@ -284,6 +284,9 @@ static void new_layer(PriceCache *cache, const PassLayout *passes, int at, Layer
   const Cluster *site = cluster_type(cache->cluster, at / cache->model->n_specs);
   KnownWork *known = find_work(cache, passes, at, spec, site);
 
+  if (!known->timed)
+    known->times = layer_times(&known->work, &known->passes, site, cache->times);
+  known->timed = TRUE;
   layer_work_recompute(&known->work, cache->model, spec, passes);
   layer_price_at(price, NULL, &known->work, &known->times, passes, site);
 }
@@ -375,6 +378,24 @@ LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolea
     g_hash_table_add(table, known);
   }
   return known->work;
+}
+
+BlockKinds price_cache_blocks(PriceCache *cache, const PassLayout *passes)
+{
+  BlockKinds all = { 0 };
+
+  g_assert(cache->cluster->n_types == 0 && !wide_any(&passes->wide));
+  for (int i = 0; i < cache->model->n_specs && all.n < BLOCK_KINDS; i++) {
+    const LayerSpec *spec = &cache->model->specs[i];
+    if (cache->uses[i].blocks == 0)
+      continue;
+    LayerWork *work = &find_work(cache, passes, i, spec, cluster_type(cache->cluster, 0))->work;
+    layer_work_recompute(work, cache->model, spec, passes);
+    all.kinds[all.n++] = (BlockKind) { cache->uses[i].blocks, work->params, work->expert_params,
+                                       { work->narrow[0], work->narrow[1] }, work->saved_bytes,
+                                       { work->frozen[0], work->frozen[1] } };
+  }
+  return all;
 }
 
 const PriceTable *price_cache_prices(PriceCache *cache, const PassLayout *passes)

@@ -9,6 +9,7 @@
 #define TDP_SEARCH_PRICE_CACHE_H
 
 #include "search/bound.h"
+#include "search/fullest_rank.h"
 #include "search/least_work.h"
 
 typedef struct PriceCache PriceCache;
@@ -27,6 +28,10 @@ const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes);
 /* What all layers take at least under passes that count no recomputed layers. With a host that is never waited for if
  * `unhosted` (least_layer). */
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted);
+
+/* Blocks by spec, of which nothing is priced: of nodes that are alike, and where all blocks have their products in one
+ * format. */
+BlockKinds price_cache_blocks(PriceCache *cache, const PassLayout *passes);
 
 /* Memory that prices and sums may take between the parts of a search. */
 #define PRICES_HELD_BYTES ((gsize)64 << 20)

@@ -76,14 +76,15 @@ static void meet_part(gpointer data, const SpacePart *part)
   SearchResult *r = s->result;
 
   if (part->pass < 0) {
-    double passes_s = part->bound_s - s->options->base->framework->step_s;
+    double passes_s = part->any_s - s->options->base->framework->step_s;
     if (part->bound_s > 0) {
       r->floors.passes_s = MIN(r->floors.passes_s, passes_s);
       r->floors.compute_s = MIN(r->floors.compute_s, part->compute_s);
     }
     if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
-    PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->bound_s, part->memory_bytes, 0, part->plans };
+    PartFloor floor = { part->bound_s, s->options->floors ? 0 : part->any_s, part->memory_bytes, part->kept_bytes,
+                        part->plans };
     g_array_set_size(r->bounds->parts, part->batch);
     g_array_append_val(r->bounds->parts, floor);
   }

@@ -315,7 +315,7 @@ void search_raise_bounds(Search *s)
     if (part->pass < 0) {
       PartFloor *floor = &g_array_index(bounds->parts, PartFloor, part->batch);
       floor->bound_s = choice.bound_s;
-      floor->kept_bytes = least_kept(s, i);
+      floor->kept_bytes = MAX(part->kept_bytes, least_kept(s, i));
     } else if (s->options->brief) {
       g_array_append_val(bounds->choices, choice);
     }

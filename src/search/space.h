@@ -121,6 +121,8 @@ typedef struct {
 typedef struct {
   gint64 index, plans; /* place of the first in the space; how many there are, but those that rules turn down */
   double bound_s, memory_bytes;
+  double any_s;        /* bound_s whatever memory there is; of a part of degrees and a micro-batch */
+  double kept_bytes;   /* what those that make no whole blocks again need at least; 0: not known; likewise */
   double state_bytes;  /* of memory_bytes, states alone; of a part of degrees and a micro-batch */
   double compute_s;    /* what computes at least of the passes; of a part of degrees and a micro-batch */
   guint batch;         /* a part of degrees and a micro-batch: which of all that the space has */

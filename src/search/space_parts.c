@@ -100,7 +100,7 @@ static void add_least(const Walk *w, const Plan *plan, gboolean made)
 }
 
 /* Whether a rule turns down a choice of passes under any state and micro-batch, of which the largest breaks none that
- * a smaller one keeps; a state under any such choice: the framework runs no such ZeRO stage. */
+ * a smaller one keeps. */
 static gboolean passes_broken(const Walk *w, const Plan *plan)
 {
   Plan fewest = *plan;
@@ -109,7 +109,7 @@ static gboolean passes_broken(const Walk *w, const Plan *plan)
   return space_check_part(w, &fewest, PLAN_PASSES) != RULE_NONE;
 }
 
-static gboolean zero_broken(const Walk *w, const Plan *plan)
+gboolean space_zero_broken(const Walk *w, const Plan *plan)
 {
   return space_check_part(w, plan, PLAN_STATES) == RULE_ZERO;
 }
@@ -124,7 +124,7 @@ static void add_states(const Walk *w, Plan plan, const PassChoice *pass, gboolea
   for (int k = 0; k < w->n_states; k++) {
     gboolean *known = &added[w->states[k].zero == 3];
     space_choose(&plan, pass, &w->states[k]);
-    if (*known || zero_broken(w, &plan))
+    if (*known || space_zero_broken(w, &plan))
       continue;
     *known = TRUE;
     add_least(w, &plan, made);
@@ -253,7 +253,7 @@ static double least_state_bytes(const Walk *w, Plan plan, guint in_schedules, co
   plan_set_schedule(&plan, schedules[g_bit_nth_lsf(in_schedules, -1)], 1);
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[0], &w->states[i]);
-    if (zero_broken(w, &plan))
+    if (space_zero_broken(w, &plan))
       continue;
     const Layout layout = layout_of(&plan);
     double own = space_mean_state_bytes(w, &layout, work);
@@ -366,13 +366,18 @@ static double made_again_s(Walk *w, Plan plan, guint degrees)
   return isinf(least_s) ? 0 : least_s + plan.framework->step_s;
 }
 
-/* Raises the bound of a part of which a like search knows that nothing fits that keeps what a whole block saves. */
+/* Raises the bound of a part of which nothing fits that keeps what a whole block saves, as a like search may know. */
 static void raise_made_again(Walk *w, const Plan *plan, SpacePart *part)
 {
   const double device = w->cluster->device.memory_bytes, known_s = w->options->known;
-  const PartFloor floor = floors_of_part(w->options->floors, part->batch, device);
 
-  if (floor.kept_bytes > device && part->bound_s > 0 && !(known_s > 0 && part->bound_s > known_s))
+  part->any_s = part->bound_s;
+  part->kept_bytes = floors_of_part(w->options->floors, part->batch, device).kept_bytes;
+  if (part->bound_s == 0 || part->memory_bytes > device || (known_s > 0 && part->bound_s > known_s))
+    return;
+  if (part->kept_bytes <= device && w->options->brief)
+    part->kept_bytes = MAX(part->kept_bytes, space_keeping_bytes(w, *plan, part->degrees));
+  if (part->kept_bytes > device)
     part->bound_s = fmax(part->bound_s, made_again_s(w, *plan, part->degrees));
 }
 
@@ -439,10 +444,10 @@ void space_bound_part(SpaceWalk *w, SpacePart *part)
 
   price_cache_trim(w->prices, PRICES_HELD_BYTES);
   bound_degrees(w, part->degrees);
-  w->bound.working_bytes = 0; /* a larger micro-batch may have come before */
+  w->bound.working_bytes = w->bound.keeping.bytes = 0; /* a larger micro-batch may have come before */
   part->memory_bytes = 0;
   bound_part(w, &plan, part);
-  w->bound.working_bytes = 0;
+  w->bound.working_bytes = w->bound.keeping.bytes = 0;
   part->bound_s = MAX(part->bound_s, bound_s);
   part->floored = FALSE;
 }

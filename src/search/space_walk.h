@@ -26,12 +26,21 @@ typedef struct {
   int schedule, chunks;
 } LeastShape;
 
+/* What those of some degrees that make no whole block again need at least. */
+typedef struct {
+  guint of;         /* one more than the degrees */
+  HeldBlocks held;  /* of all states; saved: of the choices of passes and micro-batch that were asked for last */
+  double bytes;     /* of a micro-batch of which they fill more than the device; 0: of none so far */
+  int steady;       /* micro-batches with which, or with more of which, a larger one needs no less */
+} KeepingBytes;
+
 typedef struct {
   GArray *least[2];  /* LeastPasses: [1] those that make whole blocks again, once they are asked for */
   GArray *shapes;    /* LeastShape */
   guint of, made_of; /* one more than the degrees that these are of */
   gint64 plans;      /* of a micro-batch */
   double state_bytes; /* that a rank holds at least on average; negative: not known yet */
+  KeepingBytes keeping;
   double working_bytes; /* of a micro-batch, of which one layer alone fills more than the device wherever its input and
                            states are; 0: of none so far */
 } DegreesBound;
@@ -110,6 +119,10 @@ guint space_dispatchers(const Walk *walk, const Plan *plan);
 /* Of these, those that another one beats under the plan's degrees and micro-batch. */
 guint space_beaten(const Walk *walk, const Plan *plan, guint open);
 
+/* Whether a rule turns down a state of the plan's degrees under any choice of passes: the framework runs no such ZeRO
+ * stage. */
+gboolean space_zero_broken(const Walk *walk, const Plan *plan);
+
 /* Meets a micro-batch of the last of `degrees`. */
 void space_meet_batch(Walk *walk, const Plan *plan);
 
@@ -130,6 +143,10 @@ void space_meet_choice(Walk *walk, const PassStates *states);
  * that micro-batch left of all its layers, and each block its input at least, in whole plans or parts. 0 where that may
  * be elsewhere. Behind the choices and schedules of the plan's degrees. */
 double space_kept_bytes(Walk *walk, const Plan *plan);
+
+/* Bytes that some rank needs at least in plans of the degrees and micro-batch that make no whole blocks again, whatever
+ * rates are; 0: not known. Micro-batches of the same degrees come in rising order. */
+double space_keeping_bytes(Walk *walk, Plan plan, guint degrees);
 
 /* Bytes of a block's input that each rank keeps, of all but the encoder's blocks: the part that it has where `divided`,
  * as the tensor-parallel ranks may divide it, else the whole. The first is the least, the second the most. */
