@@ -502,7 +502,11 @@ START_TEST(bad_files)
   refused(MACHINE "device,fp32,,1,,,,,,0,,1e300,,\n", "seconds: \"1e300\": expected a number from 2e6 to 1e14");
   refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,0,1,1\n", "seconds");
   refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,1e-305,1,1\n", "seconds: \"1e-305\": expected a time from 1e-11");
-  refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,1,1,1e300\n", "high_s: \"1e300\": expected a number from 0 to 1e6");
+  refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,1,1,1e300\n", "high_s: \"1e300\": expected a number from 0 to");
+  refused(MACHINE "memory,norm,forward,1,1,1,1,1,1,0,3,1,1,1\n", "bytes: \"0\": expected a number above 0");
+  refused(MACHINE "memory,norm,forward,1,1,1,1,1,,8,3,1,1,1\n", "busy: \"\": expected at least 1");
+  refused(MACHINE "matmul,nt,forward,1,1,0,1,1,1,0,3,1,1,1\n", "k: \"0\": expected a size of at least 1");
+  refused(MACHINE "attention,attention,forward,1,1,1,0,1,1,0,3,1,1,1\n", "head_dim: \"0\": expected a size of");
   refused(MACHINE "memory,norm,forward,1,1,1,1,1,1,1e300,3,1,1,1\n", "bytes: \"1e300\": expected a number from 0 to");
   refused(MACHINE "walks,read,forward,0,0,0,0,1,1,8e6,3,1,1,1\n", "reference, turn or walk");
   refused(MACHINE "matmul,nt,forward,-1,1,1,1,1,1,0,3,1,1,1\n", "m: \"-1\"");

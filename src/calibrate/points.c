@@ -324,6 +324,28 @@ char *points_csv(const MachineHead *head, const GArray *points)
   return g_string_free(text, FALSE);
 }
 
+/* What is divided by is not 0. */
+static gboolean check_point(const Csv *csv, int row, const MachinePoint *p, GError **error)
+{
+  gboolean product = p->kind == POINT_MATMUL || p->kind == POINT_BESIDE || p->kind == POINT_TURN;
+  gboolean attention = p->kind == POINT_ATTENTION;
+  gboolean moves = !attention && p->kind != POINT_MATMUL && p->kind != POINT_LAUNCH && p->kind != POINT_REFERENCE;
+  const struct { gboolean wrong; const char *column, *expected; } rules[] = {
+    { (product || attention) && p->m < 1, "m", "a size of at least 1" },
+    { (product || attention) && p->n < 1, "n", "a size of at least 1" },
+    { (product || attention) && p->k < 1, "k", "a size of at least 1" },
+    { attention && p->head_dim < 1, "head_dim", "a size of at least 1" },
+    { p->ranks < 1, "ranks", "at least 1" },
+    { p->busy < 1, "busy", "at least 1" },
+    { moves && !(p->bytes > 0), "bytes", "a number above 0" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (rules[i].wrong)
+      return csv_refuse(csv, row, rules[i].column, rules[i].expected, error);
+  return TRUE;
+}
+
 static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **error)
 {
   static const char *const counts[] = { "m", "n", "k", "head_dim", "ranks", "busy", "rounds" };
@@ -352,7 +374,9 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
   }
   if ((kind == POINT_COLLECTIVE || kind == POINT_BESIDE) && names_find(collective_names, p->name) < 0)
     return csv_refuse(csv, row, "name", "a collective", error);
-  return p->seconds >= TIME_LEAST ? TRUE : csv_refuse(csv, row, "seconds", "a time from 1e-11 to 1e6", error);
+  if (p->seconds < TIME_LEAST)
+    return csv_refuse(csv, row, "seconds", "a time from 1e-11 to 1e6", error);
+  return check_point(csv, row, p, error);
 }
 
 /* Files of cores may lack the row. */
