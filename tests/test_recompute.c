@@ -236,27 +236,29 @@ static char *made_again(const Planned *f, int layer)
 
 /* InternLM's norms are functions that are checkpointed where the block is not: casts, norms and the sum between the
  * halves run again, of which the 16-bit input of each stays and not its fp32 copy. The head's norm is none of them, nor
- * is anything else where whole blocks are made again. */
+ * is anything else where whole blocks are made again; where the core alone is, they are. */
 START_TEST(norms_checkpointed_by_themselves)
 {
-  double values = 1024.0 * 1024, kept[2][2];
+  double values = 1024.0 * 1024, kept[2][3];
   Planned f;
 
   planned_init(&f, fixture_model(2, 1024, 16, 1024, 2048), fixture_cluster("dgx", 8), "internevo-2023");
   planned_spread(&f, 1);
   plan_set_format(&f.plan, DTYPE_BF16);
   for (int own = 0; own < 2; own++)
-    for (int full = 0; full < 2; full++) {
+    for (int again = 0; again < 3; again++) {
       f.framework->checkpointed_norms = own;
-      f.plan.recompute = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
-      kept[own][full] = saved_of(&f, 1);
+      f.plan.recompute = (Recompute[]) { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_SELECTIVE }[again];
+      kept[own][again] = saved_of(&f, 1);
       g_autofree char *names = made_again(&f, 1), *head = made_again(&f, 3);
-      if (!full)
+      if (again == 0)
         ck_assert_str_eq(names, own ? "norm input cast, attention norm, residual, norm input cast, feed-forward norm"
                                     : "");
+      ck_assert_int_eq(strstr(names, "feed-forward norm") != NULL, own || again == 1);
       ck_assert_str_eq(head, "");
     }
   ck_assert_double_eq_tol(kept[0][0] - kept[1][0], 2 * (4 - 2) * values, 1);
+  ck_assert_double_eq_tol(kept[0][2] - kept[1][2], 2 * (4 - 2) * values, 1);
   ck_assert_double_eq(kept[0][1], kept[1][1]);
   planned_clear(&f);
 }

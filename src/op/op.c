@@ -132,7 +132,7 @@ double op_recompute_share(const Op *op, const LayerWork *work, const PassLayout 
   if (work->recompute == RECOMPUTE_FULL)
     return 1;
   if (!framework->selective_products)
-    return (op->redone & recompute_modules(&passes->recompute.scope)) != 0;
+    return (op->redone & (recompute_modules(&passes->recompute.scope) | OP_CHECKPOINTED)) != 0;
   switch (op->kind) {
   case OP_MATMUL:
     return keeps_products(framework, op->matmul.dtype) ? 0.5 : 1;
@@ -161,14 +161,22 @@ void layer_work_pass(const LayerWork *work, const PassLayout *passes, Pass pass,
   }
 }
 
+/* Of a layer that is not made again as a whole: functions that are checkpointed by themselves keep what goes in. */
+static double kept_bytes(const Op *op, const Build *b)
+{
+  double input = b->bytes * b->rows * b->hidden;
+
+  return op->redone & OP_CHECKPOINTED ? MIN(op->saved_bytes, input) : op->saved_bytes;
+}
+
 /* Bytes of a layer but those that its modules drop. */
-static double bytes_without_modules(const LayerWork *work, const PassLayout *passes)
+static double bytes_without_modules(const LayerWork *work, const Build *b)
 {
   double kept = 0;
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    kept += op->dropped & recompute_modules(&passes->recompute.scope) ? 0 : op->saved_bytes;
+    kept += op->dropped & recompute_modules(&b->passes->recompute.scope) ? 0 : kept_bytes(op, b);
   }
   return kept;
 }
@@ -237,14 +245,6 @@ static int find_recompute_end(const LayerWork *work)
   return end > 0 && g_array_index(work->forward, Op, end - 1).kind == OP_MATMUL ? end - 1 : end;
 }
 
-/* Of a layer that is kept: functions that are checkpointed by themselves keep what goes in. */
-static double kept_bytes(const Op *op, const Build *b)
-{
-  double input = b->bytes * b->rows * b->hidden;
-
-  return op->redone & OP_CHECKPOINTED ? MIN(op->saved_bytes, input) : op->saved_bytes;
-}
-
 /* A block that gradients pass: its input may be made again, and beside its gradients stands that of the stream. */
 static gboolean block_is_passed(const Build *b)
 {
@@ -272,7 +272,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
                         (b->spec->entry ? op_encoder_bytes(b->model, b->passes) : 0);
   else if (work->recompute == RECOMPUTE_SELECTIVE)
     work->saved_bytes = b->passes->framework->selective_products ? bytes_of_products(work, b)
-                                                                      : bytes_without_modules(work, b->passes);
+                                                                      : bytes_without_modules(work, b);
   work->recomputed_bytes = MAX(0, all - work->saved_bytes);
   work->block_bytes = largest_kept(work, b->passes);
 }
