@@ -3,7 +3,7 @@
 # CUDA=1 with the CUDA backend (in build/cuda; with
 # MPI=no for one device alone), EMULATED=1 with it on an emulated device (in
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
-# deps, check, check-long, lint, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
+# deps, check, check-long, check-streams, lint, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, accuracy, figures, predict-cpu, plan-loop, bench, bench-table, bench-check,
 # search-scale, interop, refusals, faults, coverage, determinism, analyze, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, reproducible, sbom, clean.
 
@@ -385,6 +385,14 @@ check-cuda: check-host
 check-long:
 	+@STRIDE=1 CASES=5 PLANS=60 DRILLS=20 RUNS=1000 EMULATED_TABLE=all TEST_TIMEOUT=7200 $(MAKE) check
 
+# Tests whose draws may be any, with STREAMS other ones each (tests/stride.h).
+STREAMS ?= 20
+DRAWN = $(patsubst tests/%.c,$(BUILD)/tests/%,$(shell grep -l test_rand tests/test_*.c))
+check-streams: $(DRAWN)
+	@for stream in $$(seq $(STREAMS)); do for t in $(DRAWN); do \
+	  STREAM=$$stream $$t </dev/null >$(BUILD)/streams.log || { echo "not ok $$t STREAM=$$stream" >&2; cat $(BUILD)/streams.log; exit 1; }; \
+	done; done
+
 demo: deps
 	@echo "building" >&2
 	+@$(AGAIN) all
@@ -478,5 +486,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: accuracy all analyze baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean coverage deb demo deps determinism dist emulated emulated-programs faults figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals reproducible sbom schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
+.PHONY: accuracy all analyze baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized check-streams claims clean coverage deb demo deps determinism dist emulated emulated-programs faults figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals reproducible sbom schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
 .SECONDARY:

@@ -1,5 +1,5 @@
 /*
- * How many of many like cases a test tries.
+ * How many of many like cases a test tries, and which.
  */
 #ifndef TDP_TESTS_STRIDE_H
 #define TDP_TESTS_STRIDE_H
@@ -18,6 +18,14 @@ static inline int test_stride(void)
   const int usual = 1;
 #endif
   return text ? MAX(1, atoi(text)) : usual;
+}
+
+/* For draws of which any must do, such as questions that are answered by brute force, too: those of the seed, or others of
+ * their own for each number STREAM in the environment (make check-streams). */
+static inline GRand *test_rand(guint32 seed)
+{
+  const char *text = g_getenv("STREAM");
+  return g_rand_new_with_seed(seed + (text ? (guint32)atoi(text) * 1000003u : 0));
 }
 
 #endif

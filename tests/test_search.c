@@ -18,7 +18,7 @@ static int draw_schedule(GRand *rand)
 
 START_TEST(brute_force_agrees)
 {
-  GRand *rand = g_rand_new_with_seed(_i + 1);
+  GRand *rand = test_rand(_i + 1);
   Instance in;
 
   instance_init(&in, rand);
@@ -47,7 +47,7 @@ START_TEST(families_agree)
     "{\"layers\":6,\"hidden\":256,\"heads\":4,\"vocab\":512,\"seq\":128,\"causal\":false,\"norm_position\":\"post\","
     "\"mlm_head\":true,\"embedding_norm\":true,\"sparse_attention\":{\"mode\":\"bigbird\"}}",
   };
-  GRand *rand = g_rand_new_with_seed(700 + _i);
+  GRand *rand = test_rand(700 + _i);
   const char *text = models[_i % 2];
   Instance in;
 
@@ -125,7 +125,7 @@ END_TEST
 /* The same for a model whose experts may be on other ranks than the rest. */
 START_TEST(experts_agree)
 {
-  GRand *rand = g_rand_new_with_seed(500 + _i);
+  GRand *rand = test_rand(500 + _i);
   Instance in;
 
   instance_init(&in, rand);
@@ -149,7 +149,7 @@ START_TEST(threads_do_not_matter)
 {
   g_autoptr(SearchResult) first = NULL;
   Instance in;
-  GRand *rand = g_rand_new_with_seed(99);
+  GRand *rand = test_rand(99);
 
   instance_init(&in, rand);
   in.cluster->device.memory_bytes = 4e9;
@@ -271,7 +271,7 @@ static void check_front(Instance *in, const GArray *values, const Objective *sec
 
 START_TEST(small_spaces_agree)
 {
-  GRand *rand = g_rand_new_with_seed(1000 + _i);
+  GRand *rand = test_rand(1000 + _i);
 
   for (int i = 0; i < INSTANCES; i++) {
     Instance in;
@@ -309,7 +309,7 @@ static gboolean check_tight(const SearchResult *whole, const SearchResult *left,
 /* With a margin that leaves less than the best plan needs the best of those that fit the rest is found. */
 START_TEST(margin_stays_free)
 {
-  GRand *rand = g_rand_new_with_seed(1200 + _i);
+  GRand *rand = test_rand(1200 + _i);
   int changed = 0, faster = 0, said = 0;
 
   for (int i = 0; i < 20; i++) {
@@ -343,7 +343,7 @@ END_TEST
 /* Both orders of ranks, on nodes of 2: bounds hold, and the best of all is found. */
 START_TEST(orders_agree)
 {
-  GRand *rand = g_rand_new_with_seed(1100 + _i);
+  GRand *rand = test_rand(1100 + _i);
   int inner = 0;
 
   for (int i = 0; i < 6; i++) {
@@ -391,7 +391,7 @@ static gboolean stop_walk(gpointer data, const SearchProgress *at)
 START_TEST(stopped_in_the_walk)
 {
   g_autofree char *path = g_strdup_printf("%s/tdp-state-%d", g_get_tmp_dir(), (int)getpid());
-  GRand *rand = g_rand_new_with_seed(77);
+  GRand *rand = test_rand(77);
   gint64 before = 0;
   gboolean cut = TRUE;
   Instance in;
@@ -429,7 +429,7 @@ END_TEST
 START_TEST(resumed_is_the_same)
 {
   g_autofree char *path = g_strdup_printf("%s/tdp-state-%d", g_get_tmp_dir(), (int)getpid());
-  GRand *rand = g_rand_new_with_seed(77);
+  GRand *rand = test_rand(77);
   gint64 open = 0;
   Instance in;
 
@@ -478,7 +478,7 @@ END_TEST
 /* Momentum SGD and Muon keep as much, and bounds leave out what tells them apart. */
 START_TEST(fixed_optimizer_is_another_search)
 {
-  GRand *rand = g_rand_new_with_seed(78);
+  GRand *rand = test_rand(78);
   g_autoptr(GArray) none = g_array_new(FALSE, FALSE, sizeof(Candidate));
   Instance in;
 
@@ -534,7 +534,7 @@ static void limit(Instance *in, double bytes)
 /* States are said not to fit only where no plan does, the one that needs least neither; and that is said at last. */
 START_TEST(states_that_do_not_fit)
 {
-  GRand *rand = g_rand_new_with_seed(1700 + _i);
+  GRand *rand = test_rand(1700 + _i);
   int none = 0, near = 0;
 
   for (int i = 0; i < 20; i++) {

@@ -69,7 +69,7 @@ START_TEST(passes_are_excluded_with_states)
 {
   static const char *const fixed[] = { "overlap=0", "ep_overlap=1", "ep_overlap=1,graph=partial", "graph=partial,zero=2", "zero=3",
                                        "recompute=none" };
-  GRand *rand = g_rand_new_with_seed(5200 + _i);
+  GRand *rand = test_rand(5200 + _i);
 
   for (int left_out = 0, out; left_out == 0;) { /* some questions have nothing of the kind */
     Instance in;

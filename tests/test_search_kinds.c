@@ -26,7 +26,7 @@ START_TEST(bounds_hold_for_every_kind)
 {
   g_autofree char *path = files_data_path("tests/data/hf/kinds.txt"), *text = NULL;
   g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-  GRand *rand = g_rand_new_with_seed(7100 + _i);
+  GRand *rand = test_rand(7100 + _i);
   int at = 0, checked = 0;
 
   ck_assert(g_file_get_contents(path, &text, NULL, NULL));

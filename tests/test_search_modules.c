@@ -26,7 +26,7 @@ static void draw_memory(Instance *in, const GArray *all, GRand *rand)
 /* The search against every plan simulated. */
 START_TEST(sets_agree)
 {
-  GRand *rand = g_rand_new_with_seed(1300 + _i);
+  GRand *rand = test_rand(1300 + _i);
   Fixed fixed = fixed_none();
   Instance in;
 
@@ -49,7 +49,7 @@ END_TEST
 /* Sets win where memory refuses what is faster. */
 START_TEST(sets_win)
 {
-  GRand *rand = g_rand_new_with_seed(1390);
+  GRand *rand = test_rand(1390);
   int wins = 0, draws = test_stride() > 1 ? 12 : 36;
 
   for (int i = 0; i < draws; i++) {
@@ -107,7 +107,7 @@ static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
 
 START_TEST(bounds_hold_for_all_behind)
 {
-  GRand *rand = g_rand_new_with_seed(1600 + _i);
+  GRand *rand = test_rand(1600 + _i);
   Instance in;
 
   instance_latent_init(&in, rand);
@@ -195,7 +195,7 @@ END_TEST
  * the core again in less of the host's time, and exchanges beside other passes may hide behind it in one of a pair. */
 START_TEST(core_is_left_out_where_of_no_use)
 {
-  GRand *rand = g_rand_new_with_seed(1500 + _i);
+  GRand *rand = test_rand(1500 + _i);
   int out = 0, in_space = 0;
   Instance in;
 

@@ -104,7 +104,7 @@ static void check_table(const Instance *in, const Plan *plan)
 START_TEST(tables_are_of_their_passes)
 {
   g_autofree char *name = fixture_framework_name(_i);
-  GRand *rand = g_rand_new_with_seed(100 + _i);
+  GRand *rand = test_rand(100 + _i);
   gint64 checked = 0;
 
   for (int i = 0; i < 4 * fixture_cases(); i++) {
@@ -224,7 +224,7 @@ static void shuffle(GArray *walked, GRand *rand)
  * graphs on a host that is never waited for, and keep as much; some that have graphs take less than those without. */
 START_TEST(a_host_never_waited_for_bounds_graphs)
 {
-  GRand *rand = g_rand_new_with_seed(6600);
+  GRand *rand = test_rand(6600);
   int compared = 0, faster = 0;
 
   for (int i = 0; i < 12; i++) {
@@ -285,7 +285,7 @@ static gint64 check_caches(Instance *in, GRand *rand)
 START_TEST(caches_do_not_matter)
 {
   g_autofree char *name = fixture_framework_name(_i);
-  GRand *rand = g_rand_new_with_seed(200 + _i);
+  GRand *rand = test_rand(200 + _i);
   gint64 checked = 0;
 
   for (int i = 0; i < 3 * fixture_cases(); i++) {
@@ -363,7 +363,7 @@ static void visit_part(gpointer data, const SpacePart *part)
 START_TEST(parts_are_bounded)
 {
   g_autofree char *name = fixture_framework_name(_i);
-  GRand *rand = g_rand_new_with_seed(600 + _i);
+  GRand *rand = test_rand(600 + _i);
   double closest = 0;
 
   for (int done = 0; done < 2 * fixture_cases(); done++) {
@@ -483,7 +483,7 @@ END_TEST
 START_TEST(frameworks_agree)
 {
   g_autofree char *name = fixture_framework_name(_i);
-  GRand *rand = g_rand_new_with_seed(300 + _i);
+  GRand *rand = test_rand(300 + _i);
   gint64 checked = 0;
 
   for (int done = 0; done < 3 * fixture_cases(); done++) {
@@ -513,7 +513,7 @@ static void fix_to(Fixed *f, const Plan *p)
 START_TEST(fixed_to_the_best)
 {
   g_autofree char *name = fixture_framework_name(_i);
-  GRand *rand = g_rand_new_with_seed(400 + _i);
+  GRand *rand = test_rand(400 + _i);
 
   for (int i = 0; i < 2 * fixture_cases(); i++) {
     Instance in;

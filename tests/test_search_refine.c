@@ -10,7 +10,7 @@
 /* A count of recomputed layers only replaces what it beats, and fits. */
 START_TEST(refined_is_better)
 {
-  GRand *rand = g_rand_new_with_seed(_i + 1);
+  GRand *rand = test_rand(_i + 1);
   Instance in;
 
   instance_init(&in, rand);
@@ -60,7 +60,7 @@ static double best_count_s(const Instance *in, const Plan *plan, int *first)
 /* Of all counts of a plan the fastest that fits is found, beyond a cache, too: there it may be more than the smallest. */
 START_TEST(counts_of_a_plan_are_found)
 {
-  GRand *rand = g_rand_new_with_seed(300);
+  GRand *rand = test_rand(300);
   int seen = 0, more = 0;
 
   while (seen < 60) {
@@ -96,7 +96,7 @@ END_TEST
  * by a count that is neither among the best nor near to fitting. */
 START_TEST(counts_are_found)
 {
-  GRand *rand = g_rand_new_with_seed(_i + 100);
+  GRand *rand = test_rand(_i + 100);
   Instance in;
 
   instance_init(&in, rand);

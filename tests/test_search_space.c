@@ -66,7 +66,7 @@ static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
 
 START_TEST(variants_are_bounded)
 {
-  GRand *rand = g_rand_new_with_seed(300 + _i);
+  GRand *rand = test_rand(300 + _i);
   Instance in;
 
   instance_init(&in, rand);
@@ -89,7 +89,7 @@ END_TEST
 /* What was forgotten is made again to the last bit. */
 START_TEST(prices_forgotten)
 {
-  GRand *rand = g_rand_new_with_seed(40);
+  GRand *rand = test_rand(40);
   Instance in;
 
   instance_init(&in, rand);
@@ -112,7 +112,7 @@ END_TEST
 /* Orders found at run time, on 4 to 8 stages. */
 START_TEST(varuna_agrees)
 {
-  GRand *rand = g_rand_new_with_seed(700 + _i);
+  GRand *rand = test_rand(700 + _i);
   Instance in;
 
   instance_init(&in, rand);
@@ -141,7 +141,7 @@ START_TEST(prediction_modules_agree)
 {
   static const char *const names[] = { "1f1b", "zb-h1", "interleaved", "vocab-1", "vocab-2", "vocab-interlaced" };
   const Schedule *schedule = schedule_find(names[_i]);
-  GRand *rand = g_rand_new_with_seed(900 + _i);
+  GRand *rand = test_rand(900 + _i);
   GError *error = NULL;
   Instance in;
   char text[512];
@@ -173,7 +173,7 @@ END_TEST
 START_TEST(encoder_decoders_agree)
 {
   static const int stacks[][2] = { { 1, 3 }, { 3, 1 }, { 2, 2 }, { 2, 4 } };
-  GRand *rand = g_rand_new_with_seed(1100 + _i);
+  GRand *rand = test_rand(1100 + _i);
   GError *error = NULL;
   Instance in;
 
@@ -205,7 +205,7 @@ END_TEST
 /* What full recomputation keeps goes to the host where the space is asked for it: against brute force. */
 START_TEST(activations_go_to_the_host)
 {
-  GRand *rand = g_rand_new_with_seed(700 + _i);
+  GRand *rand = test_rand(700 + _i);
   Instance in;
   int hosted = 0;
 
@@ -236,7 +236,7 @@ END_TEST
 /* What some blocks keep goes to the host where the framework runs that: against brute force, and found where it pays. */
 START_TEST(layers_go_to_the_host)
 {
-  GRand *rand = g_rand_new_with_seed(900 + _i);
+  GRand *rand = test_rand(900 + _i);
   g_autoptr(GArray) all = NULL;
   Instance in;
   int hosted = 0, keeping = 0;
@@ -389,7 +389,7 @@ END_TEST
 START_TEST(graphs_are_searched)
 {
   static const char *const frameworks[] = { "nemo-2026-06", "megatron-core-dev-2026", "megatron-core-2026" };
-  GRand *rand = g_rand_new_with_seed(8100 + _i);
+  GRand *rand = test_rand(8100 + _i);
   gboolean tries = _i % 3 < 2;
   double best = INFINITY;
   int recorded = 0, stay = 0; /* plans; those whose rows may stay on the device */
