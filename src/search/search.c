@@ -284,23 +284,17 @@ static gboolean interrupted(Search *s, int n)
   return s->halted;
 }
 
-/* Whether what comes first is a part of which the first plan that is simulated may leave nothing to be looked into. */
-static gboolean waits_for_picks(const Search *s)
-{
-  return queue_first(s->queue)->kind == QUEUE_PART && s->result->best->len == 0;
-}
-
-/* Picks those next whose bounds by order promise something; returns how many. */
-static int pick_round(Search *s, Candidate *picks, Simulation *simulations)
+/* Picks those next whose bounds by order promise something, at most so many; returns how many. */
+static int pick_round(Search *s, int most, Candidate *picks, Simulation *simulations)
 {
   int n = 0;
 
   price_cache_trim(s->prices, PRICES_HELD_BYTES);
-  while (n < ROUND && !interrupted(s, n)) {
+  while (n < most && !interrupted(s, n)) {
     const Near *first = s->near->len ? &g_array_index(s->near, Near, s->near->len - 1) : NULL;
     if (queue_promises(s, first ? first->value : INFINITY)) {
-      if (n > 0 && waits_for_picks(s))
-        break;
+      if (n > 0 && s->result->best->len == 0 && queue_first(s->queue)->kind == QUEUE_PART)
+        break; /* the first plan that is simulated may leave nothing of it to be looked into */
       QueueItem item = queue_pop(s->queue);
       look_into(s, &item);
       continue;
@@ -446,6 +440,8 @@ static void run_one(Search *s)
   settle_round(s, &near.candidate, &simulation, 1);
 }
 
+/* What is simulated may show that what comes behind is no better: a round takes what is still asked for, or twice as
+ * many as the one before, to leave no thread idle where many are to be simulated. */
 static void run_rounds(Search *s)
 {
   Candidate picks[ROUND];
@@ -453,7 +449,9 @@ static void run_rounds(Search *s)
   gboolean stopped = FALSE;
   int n = 1;
 
-  while (n > 0 && !(stopped = stops(s)) && (n = pick_round(s, picks, simulations)) > 0) {
+  for (int most = 1; n > 0 && !(stopped = stops(s)); most = MIN(2 * most, ROUND)) {
+    int missing = s->options->second ? ROUND : s->options->top - (int)s->result->best->len;
+    n = pick_round(s, CLAMP(missing, most, ROUND), picks, simulations);
     rounds_run(s->rounds, simulations, n);
     settle_round(s, picks, simulations, n);
   }
