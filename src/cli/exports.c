@@ -46,6 +46,14 @@ gboolean exports_check_paths(char *const *exports, GError **error)
   return TRUE;
 }
 
+const char *exports_file(char *const *exports, const Exporter *tool)
+{
+  for (int i = 0; exports && exports[i]; i++)
+    if (tool_of(exports[i]) == tool && !g_str_equal(file_of(exports[i]), "-"))
+      return file_of(exports[i]);
+  return NULL;
+}
+
 gboolean exports_write(const char *request, gboolean lossy, const Model *model, const Cluster *cluster,
                        const Plan *plan, GError **error)
 {

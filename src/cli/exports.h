@@ -4,6 +4,7 @@
 #ifndef TDP_CLI_EXPORTS_H
 #define TDP_CLI_EXPORTS_H
 
+#include "export/export.h"
 #include "plan/plan.h"
 
 /* What the option's help says: `what` and the names of all tools; newly allocated. */
@@ -14,6 +15,9 @@ gboolean exports_check(char *const *exports, GError **error);
 
 /* FALSE where a file could not be written (files_check_write). */
 gboolean exports_check_paths(char *const *exports, GError **error);
+
+/* The file that checked requests have the tool write, the first of several; NULL where none does, or it is stdout. */
+const char *exports_file(char *const *exports, const Exporter *tool);
 
 /* Writes the file of one checked request; errors are export_write's. */
 gboolean exports_write(const char *request, gboolean lossy, const Model *model, const Cluster *cluster,

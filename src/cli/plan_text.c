@@ -8,19 +8,18 @@
 #include "ask/notes.h"
 #include "ask/placement.h"
 #include "ask/strategy.h"
-#include "export/export.h"
 #include "report/ranking.h"
 #include "report/training.h"
 
 #include <stdio.h>
 
-static void print_why(Planning *p, const SearchOptions *options)
+static void print_why(Planning *p, const PlanOptions *o, const SearchOptions *options)
 {
   const Result *best = &p->results[0];
   Asked asked = { .model = p->model, .cluster = p->cluster, .options = options };
   g_autofree char *why = explain_choice(p->found, p->results, p->n);
   g_autofree char *comm = report_collectives(best, p->trace);
-  const Exporter *tool = exporter_of_engine(p->framework->engine, best->plan);
+  g_autofree char *launch = planning_launch(p, o);
   g_autofree char *rule = p->cluster->n_types > 0 ? explain_placement(best, options)
                                                   : strategy_text(&asked, ask_recommended(p->found, p->tie));
 
@@ -31,10 +30,8 @@ static void print_why(Planning *p, const SearchOptions *options)
   watch_hide(&p->watch);
   planning_note(p, note_recompute(p->model, &best->layout, p->cluster));
   say("\nWhy\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
-  if (tool && p->cluster->n_types == 0) {
-    g_autofree char *launch = launch_line(tool, p->model, p->cluster, best->plan, NULL);
+  if (launch)
     printf("\nTo run it (see --export for the whole script)\n  %s\n", launch); /* to be copied */
-  }
 }
 
 void planning_print(Planning *p, const PlanOptions *o, const char *layers)
@@ -76,5 +73,5 @@ void planning_print(Planning *p, const PlanOptions *o, const char *layers)
     say("\n%s", layers);
   searched.tie = p->tie;
   if (o->explain)
-    print_why(p, &searched);
+    print_why(p, o, &searched);
 }

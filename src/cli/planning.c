@@ -1,6 +1,7 @@
 /* A request to plan, answered. */
 #include "cli/planning.h"
 
+#include "cli/exports.h"
 #include "ask/explain.h"
 #include "ask/near_batch.h"
 #include "ask/notes.h"
@@ -332,4 +333,12 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
   say_margin(p);
   say_batch(p, &options);
   return TRUE;
+}
+
+char *planning_launch(const Planning *p, const PlanOptions *o)
+{
+  const Plan *best = p->results[0].plan;
+  const Exporter *tool = p->cluster->n_types == 0 ? exporter_of_engine(p->framework->engine, best) : NULL;
+
+  return tool ? launch_line(tool, p->model, p->cluster, best, exports_file(o->exports, tool)) : NULL;
 }

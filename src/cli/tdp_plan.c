@@ -10,7 +10,6 @@
 #include "cli/say.h"
 #include "ask/layer_strategies.h"
 #include "ask/explain.h"
-#include "export/export.h"
 #include "report/front.h"
 
 #include <gsl/gsl_errno.h>
@@ -28,9 +27,7 @@ static void write_exports(Planning *p, const PlanOptions *o)
 static void write_report(Planning *p, const PlanOptions *o)
 {
   SearchOptions options = planning_searched(p, o);
-  const Plan *best = p->results[0].plan;
-  const Exporter *tool = p->cluster->n_types == 0 ? exporter_of_engine(p->framework->engine, best) : NULL;
-  g_autofree char *launch = tool ? launch_line(tool, p->model, p->cluster, best, NULL) : NULL;
+  g_autofree char *launch = planning_launch(p, o);
   const PlanReport report = { &options, p->found, p->results, p->n, p->tie, p->trace, launch };
   GError *error = NULL;
 

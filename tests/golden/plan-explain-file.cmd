@@ -1,0 +1,2 @@
+for file in "$TMP/mine.toml" -; do tdp-plan --model tiny --cluster dgx --gpus 8 --framework torchtitan --explain --export megatron="$TMP/run.sh" --export torchtitan="$file" --allow-lossy >"$TMP/out" && grep -A1 '^To run it' "$TMP/out"; done
+tdp-plan --model tiny --cluster dgx --gpus 8 --framework torchtitan --report "$TMP/page.md" --export torchtitan="$TMP/mine.toml" --allow-lossy >"$TMP/out" && grep 'torchtitan.train' "$TMP/page.md"
