@@ -24,6 +24,7 @@ static const Key keys[] = {
   { "moe_token_dispatcher_type", 4, { "\"alltoall\"", "\"allgather\"", "\"hybridep\"", "\"flex\"" } },
   { "moe_expert_capacity_factor", 8, { "1.25", "2" } },
   { "zero_stage", 1, { "0", "1", "1", "2", "3" } },
+  { "zero_optimization", 6, { "{\"reshard_after_forward\": false}" } },
   { "precision", 2, { "\"fp16\"", "\"fp32\"", "\"fp8\"", "\"fp8\"", "\"bf16\"" } },
   { "fp8_recipe", 3, { "\"delayed\"", "\"current\"", "\"blockwise\"", "\"rowwise\"", "\"tensorwise\"" } },
   { "num_layers_at_start_in_bf16", 12, { "1" } },
@@ -281,6 +282,7 @@ static void put_states(const Layout *l, JsonWriter *w)
   int zero = l->has_replicas ? s->zero : 0; /* one rank has nothing to divide */
 
   json_put_int(w, "zero", zero);
+  json_put_bool(w, "kept", zero == 3 && s->sharding.keeps_gathered);
   json_put_int(w, "copies", zero > 0 ? s->copies : 1);
   json_put_bool(w, "overlap_gradients", overlaps & OVERLAP_GRADIENTS);
   json_put_bool(w, "overlap_parameters", overlaps & OVERLAP_PARAMETERS);

@@ -13,17 +13,18 @@
                       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
 #define MEGATRON MACHINES "distributed_type: MEGATRON_LM\nmixed_precision: bf16\nmegatron_lm_config:\n  megatron_lm_tp_degree: 4\n"
 #define WHOLE MEGATRON "  megatron_lm_context_parallel_size: 1\n"
+#define KEPT "\"zero_stage\": 3, \"zero_optimization\": {, \"reshard_after_forward\": false"
 #define SIZES "parallelism_config:\n  parallelism_config_"
 
 static const struct {
   const char *text, *plan[4]; /* "!..." what it does not say */
 } files[] = {
   { FSDP, { "\"gpus\": 16", "\"zero_stage\": 3", "\"framework\": \"fsdp\"", "!shard_group_size" } },
-  { FSDP "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n", { "\"zero_stage\": 2", "\"global_batch_size\": 16" } },
-  { FSDP "  fsdp_sharding_strategy: SHARD_GRAD_OP\n", { "\"zero_stage\": 2", "!offload" } },
+  { FSDP "  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n", { KEPT, "\"global_batch_size\": 16" } },
+  { FSDP "  fsdp_sharding_strategy: SHARD_GRAD_OP\n", { KEPT, "!offload" } },
   { FSDP "  fsdp_sharding_strategy: 3\n", { "\"zero_stage\": 0" } },
   { FSDP "  fsdp_sharding_strategy: HYBRID_SHARD\n", { "\"zero_stage\": 3", "\"shard_group_size\": 8" } },
-  { FSDP "  fsdp_sharding_strategy: 5\n", { "\"zero_stage\": 2", "\"shard_group_size\": 8" } },
+  { FSDP "  fsdp_sharding_strategy: 5\n", { KEPT, "\"shard_group_size\": 8" } },
   { FSDP "  fsdp_offload_params: true\n  fsdp_activation_checkpointing: true\n",
     { "\"recompute_granularity\": \"full\"", "\"optimizer\": \"cpu\", \"parameters\": \"cpu\"" } },
   { FSDP SIZES "tp_size: 2\n  parallelism_config_cp_size: 2\n  parallelism_config_dp_replicate_size: 2\n",
@@ -35,7 +36,7 @@ static const struct {
     { "\"zero_stage\": 1", "\"global_batch_size\": 16", "\"recompute_granularity\": \"none\"", "!_num_layers" } },
   { WHOLE "  megatron_lm_recompute_num_layers: 4\n", { "\"recompute_method\": \"uniform\"", "\"recompute_num_layers\": 4" } },
   { WHOLE "  megatron_lm_recompute_granularity: selective\n", { "\"recompute_granularity\": \"selective\"", "!method" } },
-  { FSDP "  fsdp_reshard_after_forward: SHARD_GRAD_OP\n", { "\"zero_stage\": 2" } },
+  { FSDP "  fsdp_reshard_after_forward: SHARD_GRAD_OP\n", { KEPT } },
   { FSDP "  fsdp_reshard_after_forward: FULL_SHARD\n", { "\"zero_stage\": 3" } },
   { FSDP SIZES "dp_replicate_size: 16\n  parallelism_config_dp_shard_size: 1\n", { "\"zero_stage\": 0", "!shard_group" } },
   { FSDP SIZES "dp_shard_size: 1\n", { "\"zero_stage\": 3", "!shard_group" } }, /* of nothing but ones */
@@ -121,8 +122,9 @@ static const struct {
   const char *framework;
   int tp, pp, zero, shards;
   Recompute recompute;
+  gboolean kept;
 } plans[] = {
-  { "fsdp", 1, 1, 3, 0, RECOMPUTE_FULL }, { "fsdp", 1, 1, 2, 8, RECOMPUTE_NONE }, { "fsdp", 2, 1, 3, 0, RECOMPUTE_NONE },
+  { "fsdp", 1, 1, 3, 0, RECOMPUTE_FULL }, { "fsdp", 1, 1, 3, 8, RECOMPUTE_NONE, TRUE }, { "fsdp", 2, 1, 3, 0, RECOMPUTE_NONE },
   { FRAMEWORK_USUAL, 2, 2, 1, 0, RECOMPUTE_FULL }, { FRAMEWORK_USUAL, 4, 1, 0, 0, RECOMPUTE_NONE },
 };
 
@@ -139,6 +141,7 @@ START_TEST(plans_go_round)
   p.plan.zero = plans[_i].zero;
   p.plan.shard_group = plans[_i].shards;
   p.plan.recompute = plans[_i].recompute;
+  p.plan.sharding.keeps_gathered = plans[_i].kept;
   g_autofree char *text = export_plan(exporter_find("accelerate"), p.model, p.cluster, &p.plan, NULL, &error);
   ck_assert_msg(text != NULL, "%s", error ? error->message : "");
   g_autoptr(Launch) l = launch_read(text, "x.yaml", &(LaunchOptions) { 0 }, &error);
@@ -151,6 +154,7 @@ START_TEST(plans_go_round)
   ck_assert_int_eq(read.pp, plans[_i].pp);
   ck_assert_int_eq(read.dp, p.plan.dp);
   ck_assert_int_eq(read.zero, plans[_i].zero);
+  ck_assert_int_eq(read.sharding.keeps_gathered, plans[_i].kept);
   ck_assert_int_eq(plan_shards(&read), plan_shards(&p.plan));
   ck_assert_int_eq(read.recompute, plans[_i].recompute);
   ck_assert_int_eq(read.sequence_parallel, p.plan.sequence_parallel);

@@ -44,7 +44,8 @@ START_TEST(fix_is_read)
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
   test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, split_rank, dp, cp, cp_comm, cp_a2a, "
-                        "ep, etp, dispatcher, mbs, schedule, order, zero, shard, offload, offload_layers, optimizer, sp, "
+                        "ep, etp, dispatcher, mbs, schedule, order, zero, shard, reshard, offload, offload_layers, optimizer, "
+                        "sp, "
                         "tp_overlap, ep_overlap, graph, recompute, bf16_start, bf16_end, param_gather, overlap; did you mean \"tp\"?");
 }
 END_TEST

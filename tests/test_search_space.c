@@ -54,7 +54,7 @@ static gboolean visit_family(gpointer data, const SpaceLeaf *leaf)
 
   if (!leaf->switches || f->left-- > 0)
     return TRUE;
-  f->left = 16;
+  f->left = 8;
   check_family(f, &c);
   return TRUE;
 }

@@ -240,7 +240,7 @@ static void add_cell(GString *s, const PlanKey *key, const PlanFile *file)
   if (key->field.type == JSON_STRING || names)
     g_string_append(s, key->field.type == JSON_STRING ? *(char *const *)slot : names[*(const int *)slot]);
   else
-    g_string_append_printf(s, "%d", *(const int *)slot);
+    g_string_append_printf(s, "%d", key->negated ? !*(const int *)slot : *(const int *)slot);
 }
 
 /* Whether plans that are settled at once may differ in a key; `open` as of SearchOptions.audit. */

@@ -150,7 +150,7 @@ static void put_fsdp(Export *e, GString *text)
   lose_untold_to_fsdp(e);
   put_machines(e, "FSDP", text);
   g_string_append_printf(text, "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: %s\n",
-                         export_truth(s->zero == 3 && !s->sharding.keeps_gathered));
+                         export_truth(!s->sharding.keeps_gathered));
   g_string_append(text, "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n");
   g_string_append_printf(text, "  fsdp_activation_checkpointing: %s\n",
                          export_truth(p->recompute.granularity == RECOMPUTE_FULL));
@@ -192,6 +192,8 @@ static gboolean render(Export *e, GString *text, GError **error)
   (void)error;
   if (!sharded)
     take_whole_sequences(e);
+  else if (e->layout.states[0].zero == 2)
+    export_take_less(e, plan_without(e->plan, WITHOUT_WHOLE_WEIGHTS), "FSDP2 divides weights too");
   note_optimizer(e);
   export_note(e, "The script has the model, the data, seq_length %d and micro_batch_size %d, of which a step has %d.",
               p->seq, p->micro_batch, e->layout.pipeline.shape.micro);

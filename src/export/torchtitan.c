@@ -118,8 +118,6 @@ static void put_data(Export *e, GString *text)
   gboolean replicate = s->zero == 0 && s->replicas == l->mesh.ranks && l->passes.cp == 1;
   int ranks = l->mesh.dense[AXIS_DATA].size, copies = replicate ? ranks : export_copies(e);
 
-  if (s->zero == 2 && l->pipeline.shape.ranks == 1 && l->pipeline.shape.micro > 1)
-    export_note(e, "zero_stage: 2: FSDP2 gathers weights again for each of the %d micro-batches", l->pipeline.shape.micro);
   g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n", copies,
                          ranks / copies);
   if (!replicate)

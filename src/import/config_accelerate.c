@@ -91,18 +91,20 @@ static int read_copies(ConfigReading *r, int each, int data)
   return copies;
 }
 
-/* Weights that stay gathered are the plan's ZeRO-2, as the exporter has it. */
+/* FSDP divides weights always: those that stay gathered, as SHARD_GRAD_OP has them, leave behind the backward. */
 static void put_sharding(ConfigReading *r, int shards, JsonWriter *w)
 {
   gsize strategy = read_strategy(r);
   gboolean whole = strategy == 3 || shards == 1;
   gboolean stay = strategy ? strategy == 2 || strategy == 5 : !config_true(r, FSDP "reshard_after_forward", TRUE);
 
-  json_put_int(w, "zero_stage", whole ? 0 : stay ? 2 : 3);
+  json_put_int(w, "zero_stage", whole ? 0 : 3);
+  if (stay && !whole)
+    config_put_kept(w);
   if (shards > 0 && !whole)
     json_put_int(w, "shard_group_size", shards);
   if (config_true(r, FSDP "offload_params", FALSE))
-    put_offload(w, !whole && !stay);
+    put_offload(w, !whole);
   json_put_string(w, "recompute_granularity",
                   config_true(r, FSDP "activation_checkpointing", FALSE) ? "full" : "none");
 }

@@ -45,6 +45,13 @@ gboolean config_true(ConfigReading *r, const char *path, gboolean usual)
   return yes || (!no && usual);
 }
 
+void config_put_kept(JsonWriter *w)
+{
+  json_open(w, "zero_optimization", '{');
+  json_put_bool(w, "reshard_after_forward", FALSE);
+  json_close(w, '}');
+}
+
 const char *config_function(ConfigReading *r, gboolean (*is)(const Settings *settings, const Setting *one))
 {
   const char *asked = launch_variable(r->given, "CONFIG"), *found = NULL;

@@ -21,6 +21,9 @@ int config_int(ConfigReading *r, const char *path, int usual);
 /* A truth, `usual` where it is absent; what is neither, as what Python would have to compute, is said and taken as that. */
 gboolean config_true(ConfigReading *r, const char *path, gboolean usual);
 
+/* Of weights that ZeRO-3 divides and FSDP does not reshard behind forwards: the plan's words for it. */
+void config_put_kept(JsonWriter *w);
+
 /* Sets the GPUs: those asked for, else `told`, else as few as divide by `each`; FALSE where they do not. */
 gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each);
 

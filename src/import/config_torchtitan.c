@@ -278,11 +278,8 @@ static void put_sharding(ConfigReading *r, const Degrees *d, JsonWriter *w)
   json_put_int(w, "zero_stage", plain ? 0 : 3);
   if (d->replicate > 1 && !plain)
     json_put_int(w, "shard_group_size", d->shard * d->cp);
-  if (never && !plain) {
-    json_open(w, "zero_optimization", '{');
-    json_put_bool(w, "reshard_after_forward", FALSE);
-    json_close(w, '}');
-  }
+  if (never && !plain)
+    config_put_kept(w);
   if (!config_true(r, "training.enable_cpu_offload", FALSE))
     return;
   json_open(w, "offload", '{'); /* CPUOffloadPolicy moves all states */

@@ -20,6 +20,12 @@ void plan_lower(Plan *plan, int zero)
   }
 }
 
+void plan_raise(Plan *plan, int zero, const Framework *framework)
+{
+  plan->sharding.keeps_gathered |= plan->zero < 3 && zero == 3 && framework->choices >> CHOICE_RESHARD & 1;
+  plan->zero = zero;
+}
+
 /* ---- one process for all devices ---- */
 
 gboolean check_process(const Subject *s, GError **error)

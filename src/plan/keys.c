@@ -194,7 +194,7 @@ const PlanKey plan_keys[] = {
     .choice = CHOICE_PERSISTENCE, .object = "zero_optimization", .part = PLAN_STATES, .whole = TRUE,
     .unit = "parameters", .meaning = "smaller tensors stay whole on each rank" },
   { { "reshard_after_forward", JSON_BOOL, PLAN(sharding.keeps_gathered) }, .negated = TRUE, .choice = CHOICE_RESHARD,
-    .object = "zero_optimization", .part = PLAN_STATES,
+    .object = "zero_optimization", .id = KEY_RESHARD, .shorter = "reshard", .fix = FIX_NUMBER, .part = PLAN_STATES,
     .meaning = "`false`: weights stay gathered while micro-batches of the chunk are between forward and backward "
                "(FSDP's SHARD_GRAD_OP)" },
   { { "no_sync", JSON_BOOL, PLAN(sharding.no_sync) }, .choice = CHOICE_NO_SYNC, .object = "zero_optimization",

@@ -200,6 +200,10 @@ Plan *plan_without(const Plan *plan, PlanWithout what)
   case WITHOUT_EARLY_PARAMETERS:
     p->overlap.parameters = FALSE;
     break;
+  case WITHOUT_WHOLE_WEIGHTS:
+    p->zero = 3;
+    p->sharding.keeps_gathered = TRUE;
+    break;
   }
   return p;
 }
@@ -441,7 +445,7 @@ static gboolean other_stage(const Way *w)
     if (nearest[p->zero][i] < p->zero)
       plan_lower(&other, nearest[p->zero][i]);
     else
-      other.zero = nearest[p->zero][i];
+      plan_raise(&other, nearest[p->zero][i], w->own);
     if (runs_stage(w, &other)) {
       *p = other;
       return TRUE;

@@ -41,6 +41,7 @@ typedef enum {
   WITHOUT_NARROW_GATHERS,   /* weights are gathered in 16 bits */
   WITHOUT_EARLY_GRADIENTS,  /* they are summed behind the passes, */
   WITHOUT_EARLY_PARAMETERS, /* and weights gathered before them */
+  WITHOUT_WHOLE_WEIGHTS,    /* they are divided, and what passes gather of them stays for the backward */
 } PlanWithout;
 
 /* The same plan without it; g_free it. */

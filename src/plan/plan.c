@@ -105,6 +105,8 @@ static void label_degrees(const Plan *p, GString *s)
   g_string_append_printf(s, ", dp %d%s, zero %d", p->dp, p->pipeline_inner ? " around pp" : "", p->zero);
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(s, " over %d", plan_shards(p));
+  if (p->sharding.keeps_gathered)
+    g_string_append(s, " kept");
 }
 
 static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as CUDA graphs",

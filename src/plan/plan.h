@@ -335,6 +335,10 @@ PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cl
 /* Sets a lower ZeRO stage, and leaves the choices that it has no meaning for. */
 void plan_lower(Plan *plan, int zero);
 
+/* Sets a higher ZeRO stage of which the plan gains the least as `framework` has it: gathered weights stay for the
+ * backward where it can keep them. */
+void plan_raise(Plan *plan, int zero, const Framework *framework);
+
 /* First layer of a pipeline stage, as split_first_layer() says; stage plan_stages() is the end. */
 int plan_stage_first_layer(const Plan *plan, const Model *model, int stage);
 

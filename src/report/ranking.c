@@ -67,10 +67,11 @@ static void add_choices(Table *t, const Result *result, const RankingColumns *c)
   const RecomputeLayout *r = &l->passes.recompute;
   g_autoptr(GString) scope = g_string_new(NULL);
 
+  const char *kept = s->sharding.keeps_gathered ? " kept" : "";
   if (s->copies > 1)
-    table_add(t, "%d/%d", s->zero, s->shards);
+    table_add(t, "%d/%d%s", s->zero, s->shards, kept);
   else
-    table_add(t, "%d", s->zero);
+    table_add(t, "%d%s", s->zero, kept);
   table_add(t, "%d", l->passes.micro_batch);
   for (int k = 0; k < PLAN_SHOWN; k++)
     if (c->choice[k]) {

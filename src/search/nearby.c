@@ -114,20 +114,28 @@ static void chunks(const Plan *p, GArray *out)
   }
 }
 
+static void shard(const Plan *p, int zero, gboolean kept, GArray *out)
+{
+  Plan plan = *p;
+
+  if (zero < p->zero)
+    plan_lower(&plan, zero);
+  plan.zero = zero;
+  plan.sharding.keeps_gathered = kept;
+  if (zero >= 2)
+    plan.overlap.gradients = plan.overlap.gradients || p->framework->overlap_gradients;
+  if (zero == 3)
+    plan.overlap.parameters = plan.overlap.parameters || p->framework->overlap_parameters;
+  if (zero != p->zero || kept != p->sharding.keeps_gathered)
+    propose(out, &plan);
+}
+
 static void sharding(const Plan *p, GArray *out)
 {
-  for (int zero = 0; zero <= p->framework->zero_max; zero++) {
-    Plan plan = *p;
-    if (zero < p->zero)
-      plan_lower(&plan, zero);
-    plan.zero = zero;
-    if (zero >= 2)
-      plan.overlap.gradients = plan.overlap.gradients || p->framework->overlap_gradients;
-    if (zero == 3)
-      plan.overlap.parameters = plan.overlap.parameters || p->framework->overlap_parameters;
-    if (zero != p->zero)
-      propose(out, &plan);
-  }
+  for (int zero = 0; zero <= p->framework->zero_max; zero++)
+    shard(p, zero, FALSE, out);
+  if (p->framework->choices >> CHOICE_RESHARD & 1 && p->framework->zero_max == 3)
+    shard(p, 3, TRUE, out);
 }
 
 static void overlaps(const Plan *p, GArray *out)

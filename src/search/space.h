@@ -80,6 +80,7 @@ typedef struct {
   int secondary; /* ranks of ZeRO++'s second copy, with its collectives on fewer bits; 0 = none */
   guint8 formats; /* of optimizer states: index into space.c's list; 0 = the base plan's */
   guint8 gather;  /* ParamGather */
+  guint8 kept;    /* whether weights of ZeRO-3 stay gathered from forward to backward */
 } StateChoice;
 
 /* Those of a group whose degrees `plan` has, at most STATE_CHOICES; returns how many. */

@@ -46,11 +46,14 @@ static GroupShape replicas_of(const Asked *w, const Plan *plan)
   return state_group(&layout, w->cluster, FALSE, RANKS_REPLICAS);
 }
 
-/* Of a stage, so many ranks as its framework divides over. */
+/* Of a stage, the fixed number of ranks, or so many as its framework divides over. */
 static int most_shards(const Asked *w, const Plan *plan, int zero)
 {
+  int fixed = w->options->fixed.value[KEY_SHARD_GROUP];
   Plan with = *plan;
 
+  if (zero > 0 && fixed >= 0)
+    return fixed;
   with.zero = zero;
   return zero > 0 ? excluded_shards(&with, w->model, w->cluster) : 0;
 }
@@ -62,7 +65,7 @@ static int shard_groups(const Asked *w, const Plan *plan, int zero, int groups[2
   GroupShape replicas = replicas_of(w, plan);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
 
-  groups[0] = zero > 0 && fixed >= 0 ? fixed : most_shards(w, plan, zero);
+  groups[0] = most_shards(w, plan, zero);
   groups[1] = inside;
   return zero > 0 && fixed < 0 && plan->framework->shard_groups && inside > 1 && inside < replicas.size &&
                  inside != groups[0] && replicas.size % inside == 0
@@ -153,9 +156,17 @@ static Plan plan_with(const Plan *plan, const StateChoice *state)
 
   with.param_gather = GATHER_USUAL;
   with.zero = state->zero;
+  with.sharding.keeps_gathered = state->kept;
   with.offload = offloads[state->offload];
   choose_formats(&with.optimizer, state->formats);
   return with;
+}
+
+/* Whether weights on the device may stay gathered for the backward, as the framework divides them over other ranks. */
+static gboolean may_keep(const Plan *plan, int zero, int offload)
+{
+  return zero == 3 && plan->framework->choices >> CHOICE_RESHARD & 1 && plan_has_replicas(plan) &&
+         !offloads[offload].parameters;
 }
 
 /* Whether a state is that of stage 0 under another name: on one rank ZeRO-2 says that gradients leave as they are made,
@@ -183,29 +194,50 @@ static gboolean choose_gather(const Asked *w, const Plan *plan, StateChoice *sta
   return can || fixed != 1;
 }
 
+/* Whether plans that keep gathered weights, or do not, are left out. */
+static gboolean fixed_otherwise(const Asked *w, gboolean kept)
+{
+  return w->options->fixed.value[KEY_RESHARD] == kept; /* 1: weights are given back */
+}
+
+/* Those of a stage that keep gathered weights or do not. Returns how many states there are then. */
+static int add_states(const Asked *w, const Plan *plan, int zero, gboolean kept, StateChoice *states, int n_states)
+{
+  int groups[2], end, first = first_formats(w, plan, &end), n = shard_groups(w, plan, zero, groups);
+
+  if (fixed_otherwise(w, kept))
+    return n_states;
+  for (int g = 0; g < n; g++)
+    for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
+      if (offers(w, plan, zero, offload) && (!kept || may_keep(plan, zero, offload)))
+        for (int formats = first; formats < end; formats++)
+          states[n_states++] = (StateChoice) { .zero = zero, .offload = offload, .formats = formats,
+                                               .shard_group = groups[g], .kept = kept };
+  return n_states;
+}
+
 int space_states(const SearchOptions *options, const Model *model, const Cluster *cluster, const Plan *plan,
                  StateChoice *states)
 {
   const Asked asked = { options, model, cluster }, *w = &asked;
   const Fixed *f = &options->fixed;
-  int n_states = 0, n_kept = 0, groups[2], secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
+  int n_states = 0, n_chosen = 0, secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
 
-  /* stages x groups x offloads, and ZeRO-3 with a second copy, x formats */
-  G_STATIC_ASSERT((4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1) * (G_N_ELEMENTS(state_formats) - 1) <= STATE_CHOICES);
+  /* stages x groups x offloads, of ZeRO-3 also kept, and with a second copy, x formats */
+  G_STATIC_ASSERT((5 * 2 * G_N_ELEMENTS(offloads) + 1) * (G_N_ELEMENTS(state_formats) - 1) <= STATE_CHOICES);
   for (int zero = 0; zero <= 3; zero++) {
-    int n = f->value[KEY_ZERO] >= 0 && f->value[KEY_ZERO] != zero ? 0 : shard_groups(w, plan, zero, groups);
-    for (int g = 0; g < n; g++)
-      for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
-        if (offers(w, plan, zero, offload))
-          for (int formats = first; formats < end; formats++)
-            states[n_states++] = (StateChoice) { zero, offload, groups[g], 0, formats, 0 };
-    for (int formats = first; formats < end && n > 0 && zero == 3 && secondary > 0; formats++)
-      states[n_states++] = (StateChoice) { zero, MAX(f->value[KEY_OFFLOAD], 0), groups[0], secondary, formats, 0 };
+    if (f->value[KEY_ZERO] >= 0 && f->value[KEY_ZERO] != zero)
+      continue;
+    n_states = add_states(w, plan, zero, TRUE, states, n_states);
+    n_states = add_states(w, plan, zero, FALSE, states, n_states);
+    for (int formats = first; formats < end && zero == 3 && secondary > 0 && !fixed_otherwise(w, FALSE); formats++)
+      states[n_states++] = (StateChoice) { .zero = zero, .offload = MAX(f->value[KEY_OFFLOAD], 0), .formats = formats,
+                                           .shard_group = most_shards(w, plan, zero), .secondary = secondary };
   }
   for (int i = 0; i < n_states; i++)
     if (!is_named_twice(w, plan, &states[i]) && choose_gather(w, plan, &states[i]))
-      states[n_kept++] = states[i];
-  return n_kept;
+      states[n_chosen++] = states[i];
+  return n_chosen;
 }
 
 void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
@@ -228,6 +260,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->offload = offloads[state->offload];
   plan->offload.activations = pass->activations ? STORE_CPU : STORE_DEVICE;
   plan->offload.layers = pass->offload_layers;
+  plan->sharding.keeps_gathered = state->kept;
   plan->sharding.secondary = state->secondary;
   plan->sharding.quantized_weights = plan->sharding.quantized_gradients = state->secondary > 0;
   plan->shard_group = state->shard_group;

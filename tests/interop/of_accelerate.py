@@ -60,7 +60,7 @@ def fsdp(args):
     return {
         "world": args.num_processes, "tp": grid.tp_size, "cp": grid.cp_size, "pp": 1, "vpp": 1,
         "dp": grid.dp_replicate_size * grid.dp_shard_size, "copies": grid.dp_replicate_size,
-        "zero": 3 if p.reshard_after_forward else 2,
+        "zero": 3, "kept": not p.reshard_after_forward,
         "recompute": "full" if p.activation_checkpointing else "none",
         "precision": {"no": "fp32"}.get(args.mixed_precision, args.mixed_precision),
         "offload_optimizer": isinstance(p.cpu_offload, CPUOffloadPolicy),

@@ -57,7 +57,8 @@ def resolve(export, plan):
         "micro_batches": t.global_batch_size // (micro * data), "seq": t.seq_len, "recompute": mode,
         "precision": DTYPES[t.mixed_precision_param], "optimizer": config.optimizer.name.lower(),
         "offload_optimizer": t.enable_cpu_offload, "copies": dims.dp_replicate,
-        "zero": 3 if p.fsdp_reshard_after_forward == "always" else 2 if shards(dims) > 1 else 0,
+        "zero": 3 if p.fsdp_reshard_after_forward == "always" or shards(dims) > 1 else 0,
+        "kept": p.fsdp_reshard_after_forward == "never" and shards(dims) > 1,
         "schedule": SCHEDULES.get(p.pipeline_parallel_schedule, p.pipeline_parallel_schedule) if pp > 1 else "none",
         "fp8_recipe": "none", "bf16_start": 0, "bf16_end": 0,
     }

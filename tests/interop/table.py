@@ -18,7 +18,7 @@ KEYS = {
     "dp": "data_parallel_size", "micro_batch": "micro_batch_size", "global_batch": "global_batch_size",
     "micro_batches": "data_parallel_size", "seq": "seq_length", "cp_comm": "cp_comm_type",
     "schedule": "pipeline_schedule", "stages": "layer_split", "recompute": "recompute_granularity",
-    "recompute_layers": "recompute_num_layers", "zero": "zero_stage", "copies": "shard_group_size",
+    "recompute_layers": "recompute_num_layers", "zero": "zero_stage", "kept": "zero_optimization", "copies": "shard_group_size",
     "overlap_gradients": "overlap", "overlap_parameters": "overlap", "overlap_pipeline": "overlap",
     "fused_attention": "attention", "products": "precision", "momentum": "sgd_momentum", "bf16_start": "num_layers_at_start_in_bf16", "bf16_end": "num_layers_at_end_in_bf16", "offload_optimizer": "offload", "gradients_fp32": "framework",
     "rotary_base": "model", "norm_epsilon": "model", "balance_loss": "model", "vocab": "model", "tied": "model",
@@ -31,7 +31,7 @@ FOLLOWS = {
     "recompute_layers": ("recompute_granularity", "recompute_method"), "recompute_modules": ("recompute_granularity",),
     "micro_batches": ("global_batch_size", "context_parallel_size"), "momentum": ("optimizer",),
     "fp8_recipe": ("precision",), "bf16_start": ("precision",), "bf16_end": ("precision",), "fp8_param_gather": ("precision", "fp8_recipe", "zero_stage"), "overlap_pipeline": ("pipeline_schedule", "virtual_pipeline_model_parallel_size"),
-    "zero": ("expert_tensor_parallel_size",), "overlap_gradients": ("zero_stage", "expert_tensor_parallel_size"),
+    "zero": ("expert_tensor_parallel_size",), "kept": ("zero_stage", "zero_optimization: reshard_after_forward"), "overlap_gradients": ("zero_stage", "expert_tensor_parallel_size"),
     "overlap_parameters": ("zero_stage", "expert_tensor_parallel_size"),
     "vpp": ("virtual_pipeline_model_parallel_size",), "schedule": ("virtual_pipeline_model_parallel_size",),
     "dp": ("context_parallel_size",), "cp_comm": ("context_parallel_size",), "gradients_fp32": ("precision", "optimizer"),
@@ -66,7 +66,7 @@ def meant(resolved):
     tp, experts = resolved.get("tp"), resolved.get("ep", 1) * resolved.get("etp", resolved.get("tp", 1))
     if resolved.get("dp", 2) * resolved.get("cp", 1) > 1 or experts != tp:
         return resolved
-    alone = {"zero": 0, "overlap_gradients": False, "overlap_parameters": False}
+    alone = {"zero": 0, "kept": False, "overlap_gradients": False, "overlap_parameters": False}
     return {key: alone.get(key, value) for key, value in resolved.items()}
 
 
