@@ -354,7 +354,7 @@ deps:
 	@tests/install-deps
 
 # The whole table on the emulated device, in every order of streams; long.
-EMULATED_PROGRAMS := $(if $(EXEC),$(addprefix $(HOST)/emulated/,tdp-run gpu-kernels selftest tests/mpi/parity tests/mpi/comm_check tests/mpi/scaling))
+EMULATED_PROGRAMS := $(if $(EXEC),$(addprefix $(HOST)/emulated/,tdp-run gpu-kernels selftest tests/mpi/backend_check tests/mpi/parity tests/mpi/comm_check tests/mpi/scaling))
 emulated-programs:
 	+@$(AGAIN) EMULATED=1 $(EMULATED_PROGRAMS)
 emulated: emulated-programs

@@ -1,8 +1,8 @@
 #!/bin/sh
 # The CUDA backend on the emulated device (make EMULATED=1): what the device finds,
-# every operation in every format, data of communication, plans against the CPU's steps. EMULATED_TABLE=all
-# prints all plans of the table in all orders of streams; otherwise some of each. STOP=1
-# ends with the first that fails.
+# every operation in every format, events, memory and failures, data of communication,
+# plans against the CPU's steps. EMULATED_TABLE=all prints all plans of the table in all
+# orders of streams; otherwise some of each. STOP=1 ends with the first that fails.
 set -u
 
 cd "$(dirname "$0")/.." || exit 2
@@ -41,6 +41,13 @@ plans() { # plans RANKS PLANS PART ORDER SEED [SEQUENCES LAYERS]
   judge "plans on emulated devices, $1 ranks, part $3, $4, seed $5" $?
 }
 
+promises() { # promises RANKS ORDER
+  port=$((port + 2))
+  EMULATED_ORDER=$2 PORT=$port timeout -k 1 300 tests/ranks "$1" "$device/tests/mpi/backend_check" cuda \
+    >"$work/out" 2>"$work/err"
+  judge "events, memory and failures of emulated devices, $1 ranks, $2" $?
+}
+
 messages() { # messages RANKS ORDER
   port=$((port + 2))
   EMULATED_ORDER=$2 PORT=$port timeout -k 1 300 tests/ranks "$1" "$device/tests/mpi/comm_check" cuda \
@@ -50,6 +57,7 @@ messages() { # messages RANKS ORDER
 
 "$device/selftest" >"$work/selftest"
 cat "$work/selftest"
+promises 3 lazy
 messages 1 in-order
 messages 1 lazy
 messages 3 random
@@ -57,6 +65,7 @@ if [ "$whole" = all ]; then
   for seed in 1 2 3 4; do kernels random $seed; done
   for order in in-order lazy others-first; do kernels $order 5; done
   for order in in-order lazy others-first random; do
+    promises 2 $order
     plans 1 4 1/1 $order 6
     plans 2 16 1/1 $order 7
     plans 4 16 1/1 $order 8
