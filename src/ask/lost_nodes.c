@@ -10,6 +10,7 @@
 #define CANDIDATES 24    /* plans of the whole cluster that are cut down to fewer nodes */
 #define BATCH_OFF 0.1    /* that a step may have fewer or more sequences than were asked for */
 #define REPLICAS_OFF 8   /* of so many pipelines, one may idle for the others to be dealt what the plan needs */
+#define CUTS_LEAVE 0.05  /* of what the nodes left should do: where cuts leave more undone, plans are searched for */
 #define UNLIKELY 0.01    /* rows end where more nodes are away less often, */
 #define ROWS_LEAST 4
 #define ROWS_MOST 24     /* or at so many */
@@ -83,7 +84,48 @@ static Cut try_plan(const Asked *q, const Plan *plan, const Cluster *cluster)
   return cut;
 }
 
-static Row row_of(const Asked *q, const SearchResult *found, const Plan *recommended, int lost)
+static void search_batch(const Asked *q, int devices, double batch, Cut *best)
+{
+  SearchOptions options = *q->options;
+  Plan base = *options.base;
+  Found found;
+
+  if (!(batch > 0) || fabs(batch / base.global_batch - 1) > BATCH_OFF)
+    return;
+  base.global_batch = (int)batch;
+  options.base = &base;
+  if (!ask_best(q->model, q->cluster, &options, devices, &found))
+    return;
+  double rate = batch * found.plan.seq / found.metrics.iteration_s;
+  if (rate > best->tokens_per_s)
+    *best = (Cut) { found.plan, found.metrics, rate };
+}
+
+/* Batches near the one asked for that divide over the devices, or over as large a part of them as can be. */
+static void search_anew(const Asked *q, int devices, Cut *best)
+{
+  double batch = q->options->base->global_batch;
+
+  for (int part = 1; part <= devices; part *= 2) {
+    double unit = (double)devices / part, below = floor(batch / unit) * unit, above = ceil(batch / unit) * unit;
+    if (devices % part != 0)
+      return;
+    if (fmin(fabs(below - batch), fabs(above - batch)) > BATCH_OFF * batch)
+      continue;
+    search_batch(q, devices, below, best);
+    if (above > below)
+      search_batch(q, devices, above, best);
+    return;
+  }
+}
+
+/* Whether plans of the whole cluster that are cut down do much less than the devices left could. */
+static gboolean cuts_leave(const Row *row, const Row *whole, int devices, int all)
+{
+  return row->best.tokens_per_s < (1 - CUTS_LEAVE) * whole->best.tokens_per_s * devices / all;
+}
+
+static Row row_of(const Asked *q, const SearchResult *found, const Plan *recommended, const Row *whole, int lost)
 {
   Cluster cluster = *q->cluster;
   Row row = { .same.tokens_per_s = 0 };
@@ -96,6 +138,8 @@ static Row row_of(const Asked *q, const SearchResult *found, const Plan *recomme
     if (cut.tokens_per_s > row.best.tokens_per_s)
       row.best = cut;
   }
+  if (whole && cuts_leave(&row, whole, cluster.devices, q->cluster->devices) && !stop_asked(q->options->stop))
+    search_anew(q, cluster.devices, &row.best);
   return row;
 }
 
@@ -186,7 +230,7 @@ static void say(GString *says, const Asked *q, const SearchResult *found)
   }
   g_string_append_printf(says, " The columns give the loss of tokens a second compared with the whole cluster: \"same "
                                "plan\" is the recommended plan with fewer replicas, \"best plan\" the best of the %u plans "
-                               "that were tried.",
+                               "that were tried, or of all where these do much less than the nodes that are left could.",
                          found->best->len);
 }
 
@@ -229,7 +273,7 @@ Answer *answer_lost_nodes(const Asked *q)
     return a;
   }
   for (; done < n && !stop_asked(q->options->stop); done++)
-    rows[done] = row_of(q, found, &ask_recommended(found, options.tie)->plan, done);
+    rows[done] = row_of(q, found, &ask_recommended(found, options.tie)->plan, done > 0 ? rows : NULL, done);
   if (done == 0) {
     g_string_append(a->says, "Stopped before any number of nodes was looked at.");
     return a;
