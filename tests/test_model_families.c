@@ -97,6 +97,24 @@ START_TEST(counts)
      "'attention_bias':true,'use_qk_norm':false,'num_experts_per_tok':8,'moe_intermediate_size':1408,"
      "'n_shared_experts':1,'n_routed_experts':128,'first_k_dense_replace':1}",
      G_GINT64_CONSTANT(106852251264)},
+    /* GLM-4.5V and GLM-4.1V: the decoders of GLM-4.5-Air and GLM-4-9B */
+    {"{'model_type':'glm4v_moe','text_config':{'model_type':'glm4v_moe_text','hidden_size':4096,"
+     "'num_attention_heads':96,'num_key_value_heads':8,'head_dim':128,'intermediate_size':10944,'vocab_size':151552,"
+     "'num_hidden_layers':46,'num_experts_per_tok':8,'moe_intermediate_size':1408,'n_shared_experts':1,"
+     "'n_routed_experts':128,'first_k_dense_replace':1},'vision_config':{'hidden_size':1536}}",
+     G_GINT64_CONSTANT(106852251264)},
+    {"{'model_type':'glm4v','text_config':{'model_type':'glm4v_text','hidden_size':4096,'num_attention_heads':32,"
+     "'num_key_value_heads':2,'intermediate_size':13696,'vocab_size':151552,'num_hidden_layers':40}}",
+     G_GINT64_CONSTANT(9400279040)},
+    /* Qwen3-30B-A3B's and Qwen3-8B's, inside of Qwen3-Omni and InternVL */
+    {"{'model_type':'qwen3_omni_moe','thinker_config':{'model_type':'qwen3_omni_moe_thinker','text_config':"
+     "{'model_type':'qwen3_omni_moe_text','hidden_size':2048,'num_attention_heads':32,'num_key_value_heads':4,"
+     "'head_dim':128,'vocab_size':151936,'num_hidden_layers':48,'num_experts':128,'num_experts_per_tok':8,"
+     "'moe_intermediate_size':768,'intermediate_size':768}},'talker_config':{}}",
+     G_GINT64_CONSTANT(30532122624)},
+    {"{'model_type':'internvl_chat','llm_config':{'model_type':'qwen3','hidden_size':4096,'num_attention_heads':32,"
+     "'num_key_value_heads':8,'head_dim':128,'intermediate_size':12288,'vocab_size':151936,'num_hidden_layers':36}}",
+     G_GINT64_CONSTANT(8190735360)},
     {"{'model_type':'glm4_moe','hidden_size':5120,'num_attention_heads':96,'num_key_value_heads':8,'head_dim':128,"
      "'intermediate_size':12288,'vocab_size':151552,'tie_word_embeddings':false,'num_hidden_layers':92,"
      "'attention_bias':true,'use_qk_norm':true,'num_experts_per_tok':8,'moe_intermediate_size':1536,"
@@ -368,13 +386,13 @@ START_TEST(decoders_inside)
                                         "'tie_word_embeddings':true,"
                                         "'text_config':{'model_type':'qwen3_vl_text'," SIZES "}}");
   g_autoptr(Model) mistral = read_quoted("{'model_type':'mistral3','text_config':{'model_type':'mistral'," SIZES "}}");
-  g_autofree char *unknown = quoted("{'model_type':'any','text_config':{'model_type':'any2'," SIZES "}}");
+  g_autofree char *unknown = quoted("{'model_type':'any','text_config':{'model_type':'qwen3_vl_tex'," SIZES "}}");
 
   ck_assert_int_eq(inside->params, alone->params);
   ck_assert(inside->tied_embeddings);
   ck_assert_str_eq(mistral->family, "mistral");
-  refused(unknown, "f: model_type: \"any\": expected one of those that tdp-plan --list kinds names; blocks that are those of a "
-                   "Llama are read as \"llama\"");
+  refused(unknown, "f: text_config.model_type: \"qwen3_vl_tex\": expected one of those that tdp-plan --list kinds "
+                   "names; did you mean \"qwen3_vl_text\"?");
 }
 END_TEST
 

@@ -398,10 +398,20 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->linear.heads = r->attention_every = 0;
 }
 
-/* Of a decoder inside of a model for images or sound, whose other parts are left out. */
+/* The configuration of a decoder inside of a model for images or sound: Qwen's Omni has it in the part that thinks, and
+ * InternVL under a name of its own. NULL without. */
+static const cJSON *inner_of(const JsonDoc *doc)
+{
+  const cJSON *thinker = json_get(json_root(doc), "thinker_config"), *root = thinker ? thinker : json_root(doc);
+  const cJSON *inner = json_get(root, "text_config");
+
+  return inner ? inner : json_get(root, "llm_config");
+}
+
+/* Of such a decoder; the other parts are left out. */
 static const Family *find_inner(const JsonDoc *doc, const cJSON **object)
 {
-  const cJSON *inner = json_get(json_root(doc), "text_config");
+  const cJSON *inner = inner_of(doc);
   const char *type = json_get_text(inner, "model_type");
 
   *object = inner;
@@ -439,8 +449,10 @@ static const Family *find_family(const JsonDoc *doc, const cJSON **object, GErro
     family = find_inner(doc, object);
   else if (!family && !family_reason(name))
     family = find_inner(doc, object);
-  if (!family)
-    refuse_type(doc, type, error);
+  if (!family) {
+    const cJSON *own = family_reason(name) ? NULL : json_get(inner_of(doc), "model_type");
+    refuse_type(doc, own ? own : type, error);
+  }
   return family && *object ? family : NULL;
 }
 

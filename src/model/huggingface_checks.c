@@ -63,14 +63,15 @@ static const struct {
   gboolean linear;
 } owned[] = {
   {"attention_bias",
-   "gpt_neox nemotron llama llama4_text qwen3 qwen3_moe qwen3_vl_text qwen3_vl_moe_text deepseek_v2 deepseek_v3 "
-   "deepseek_v32 glm_moe_dsa kimi_k2 olmo nanochat olmo2 olmo3 olmoe flex_olmo granite hyperclovax granitemoe "
-   "cohere cohere_compass_text cohere2 smollm3 glm glm4 glm4_moe seed_oss iquestcoder internlm3 jais2 mellum "
-   "solar_open granitemoeshared vaultgemma phimoe apertus apertus1p5_text beam aria_text flint bitnet axk1 "
-   "mimo_v2_flash laguna arcee helium afmoe cohere2_moe minicpm3 dots1 hunyuan_v1_dense hunyuan_v1_moe "
-   "sarvam_mla exaone glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 "
-   "gemma4_text gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text "
-   "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge "
+   "gpt_neox nemotron llama llama4_text qwen3 qwen3_moe qwen3_vl_text qwen3_vl_moe_text "
+   "qwen3_omni_moe_text deepseek_v2 deepseek_v3 deepseek_v32 glm_moe_dsa kimi_k2 olmo nanochat olmo2 "
+   "olmo3 olmoe flex_olmo granite hyperclovax granitemoe cohere cohere_compass_text cohere2 smollm3 glm "
+   "glm4 glm4_moe glm4v_moe_text seed_oss iquestcoder internlm3 jais2 mellum solar_open granitemoeshared "
+   "vaultgemma phimoe apertus apertus1p5_text beam aria_text flint bitnet axk1 mimo_v2_flash laguna "
+   "arcee helium afmoe cohere2_moe minicpm3 dots1 hunyuan_v1_dense hunyuan_v1_moe sarvam_mla exaone "
+   "glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 gemma4_text "
+   "gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text falcon_h1 "
+   "lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge "
    "dots3_note_text dots3_note hy_v4 recurrent_gemma gemma3n_text longcat_flash hrm_text zaya"},
   {"mlp_bias",
    "nemotron llama deepseek_v2 granite hyperclovax smollm3 seed_oss cwm iquestcoder internlm3 jais2 aria_text "
