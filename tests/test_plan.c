@@ -284,6 +284,26 @@ START_TEST(unknown_framework)
 }
 END_TEST
 
+/* Names of tools are no files: each is answered with the newest description of what it runs. */
+START_TEST(frameworks_of_tools_are_meant)
+{
+  static const struct {
+    const char *tool, *begin;
+  } said[] = { { "primus", "megatron-core-20" }, { "Megatron-LM", "megatron-core-20" }, { "nemo", "nemo-20" },
+               { "megatron-bridge", "nemo-20" }, { "accelerate", "fsdp\"" } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(said); i++) {
+    GError *error = NULL;
+    ck_assert_ptr_null(framework_load(said[i].tool, &error));
+    const char *meant = strstr(error->message, "; did you mean \"");
+    ck_assert(meant && g_str_has_prefix(meant + strlen("; did you mean \""), said[i].begin));
+    g_auto(GStrv) parts = g_strsplit(meant, "\"", -1);
+    ck_assert(framework_exists(parts[1]));
+    g_clear_error(&error);
+  }
+}
+END_TEST
+
 /* The plan's file and key are named, also where it is the framework's file that cannot be read. */
 START_TEST(frameworks_of_plans_are_refused)
 {
@@ -424,4 +444,4 @@ TEST_LOOPS("plan", { rules_name_their_numbers },
            { mesh_shapes },
            { stages_hold_all_layers },
            { every_value_has_a_source }, { a_value_without_source_is_found, 12 },
-           { unknown_framework }, { frameworks_of_plans_are_refused }, { choices_have_an_older_name })
+           { unknown_framework }, { frameworks_of_tools_are_meant }, { frameworks_of_plans_are_refused }, { choices_have_an_older_name })

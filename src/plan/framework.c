@@ -415,6 +415,38 @@ static void reverse(char **names)
   }
 }
 
+/* Names of tools, and that of the file that describes their software, or what it begins with before a date. */
+static const struct {
+  const char *tool, *file;
+  gboolean dated;
+} tools[] = {
+  { "megatron", "megatron-core", TRUE },
+  { "megatron-lm", "megatron-core", TRUE },
+  { "primus", "megatron-core", TRUE },
+  { "bridge", "nemo", TRUE },
+  { "megatron-bridge", "nemo", TRUE },
+  { "nemo", "nemo", TRUE },
+  { "automodel", "automodel", TRUE },
+  { "accelerate", "fsdp", FALSE },
+  { "transformers", "fsdp", FALSE },
+  { "pytorch", "fsdp", FALSE },
+};
+
+static gboolean is_dated(const char *name, const char *begin)
+{
+  return g_str_has_prefix(name, begin) && strspn(name + strlen(begin), "-0123456789") == strlen(name) - strlen(begin);
+}
+
+/* The newest file that describes what the tool of that name runs; NULL where it is none of these. */
+static const char *of_tool(char **newest_first, const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(tools); i++)
+    for (int j = 0; g_ascii_strcasecmp(tools[i].tool, name) == 0 && newest_first[j]; j++)
+      if (tools[i].dated ? is_dated(newest_first[j], tools[i].file) : g_str_equal(newest_first[j], tools[i].file))
+        return newest_first[j];
+  return NULL;
+}
+
 char *framework_path(const char *name, GError **error)
 {
   g_autofree char *below = g_strdup_printf("plans/frameworks/%s.json", name);
@@ -424,7 +456,9 @@ char *framework_path(const char *name, GError **error)
     return g_steal_pointer(&path);
   g_auto(GStrv) names = files_names("plans/frameworks");
   reverse(names); /* of two as near, the newer */
-  g_autofree char *meant = names_meant((const char *const *)names, name);
+  const char *tool = of_tool(names, name);
+  g_autofree char *meant = tool ? g_strdup_printf("; did you mean \"%s\"?", tool)
+                                : names_meant((const char *const *)names, name);
   input_error(error, "framework: %s: expected a file of plans/frameworks/ (looked for %s)%s", name, path,
               *meant ? meant : "; tdp-plan --list frameworks names all");
   return NULL;
