@@ -32,14 +32,24 @@ static gboolean bad_name(const PlanKey *key, const char *const *names, const cha
   return bad_fix(error, key->shorter, value, list->str);
 }
 
+/* As rankings and JSON write switches; -1 for anything else. */
+static int switched(const char *value)
+{
+  static const char *const names[] = { "off", "on", "false", "true", NULL };
+  int found = names_find(names, value);
+
+  return found < 0 ? -1 : found % 2;
+}
+
 static gboolean fix_number(const PlanKey *key, const char *value, Fixed *out, GError **error)
 {
-  gboolean is_switch = key->field.type == JSON_BOOL;
+  gboolean is_switch = key->field.type == JSON_BOOL || (key->field.min == 0 && key->field.max == 1);
   int min = key->fix == FIX_COUNT ? 0 : (int)key->field.min, max = is_switch ? 1 : (int)key->field.max;
-  gint64 number;
+  gint64 number = is_switch ? switched(value) : -1;
 
-  if (!g_ascii_string_to_signed(value, 10, min, max, &number, NULL)) {
-    g_autofree char *expected = g_strdup_printf("an integer from %d to %d", min, max);
+  if (number < 0 && !g_ascii_string_to_signed(value, 10, min, max, &number, NULL)) {
+    g_autofree char *expected = is_switch ? g_strdup("on or off (1 or 0)")
+                                          : g_strdup_printf("an integer from %d to %d", min, max);
     return bad_fix(error, key->shorter, value, expected);
   }
   if (out->value[key->id] >= 0)
