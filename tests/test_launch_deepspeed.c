@@ -137,6 +137,38 @@ START_TEST(keys_are_added)
 }
 END_TEST
 
+/* A key goes with one of its commas, first, last or alone, also where keys share a line; all else stays. */
+START_TEST(keys_are_taken_out)
+{
+#define STAGE "\"stage\": 3"
+#define HPZ "\"zero_hpz_partition_size\": 8"
+  static const char *const texts[][2] = {
+    { "{\"zero_optimization\": {" STAGE ", " HPZ "}}", "{\"zero_optimization\": {" STAGE "}}" },
+    { "{\"zero_optimization\":{" HPZ "," STAGE "},\"a\":1}", "{\"zero_optimization\":{" STAGE "},\"a\":1}" },
+    { "{\"zero_optimization\": {\n  " HPZ ",\n  " STAGE "\n}}", "{\"zero_optimization\": {\n  " STAGE "\n}}" },
+    { "{\"zero_optimization\": {\n  " STAGE ",\n  " HPZ "\n}}", "{\"zero_optimization\": {\n  " STAGE "\n}}" },
+    { "{\"zero_optimization\": {\n  " STAGE ",\n  \"zero_hpz_partition_size\"\n: 8 }}",
+      "{\"zero_optimization\": {\n  " STAGE " }}" },
+  };
+  const char *before = "{\"zero_optimization\": {" STAGE ", " HPZ "}}", *after = "{\"zero_optimization\": {" STAGE "}}";
+
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
+    g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+    g_autofree char *changed = launch_change(texts[i][0], "x.json", NULL, before, after, notes);
+    ck_assert_str_eq(changed, texts[i][1]);
+    ck_assert_uint_eq(notes->len, 0);
+  }
+  g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
+#define HOST ", \"offload_optimizer\": {\"device\": \"cpu\"}}}"
+  g_autofree char *alone = launch_change("{\"zero_optimization\": {" STAGE HOST, "x.json", NULL,
+                                         "{\"zero_optimization\": {" STAGE HOST, after, notes);
+  ck_assert_str_eq(alone, "{\"zero_optimization\": {" STAGE ", \"offload_optimizer\": {}}}");
+#undef HOST
+#undef STAGE
+#undef HPZ
+}
+END_TEST
+
 /* A wrong one is named where it stands in the file. */
 START_TEST(wrong_format_is_named)
 {
@@ -256,4 +288,4 @@ END_TEST
 TEST_LOOPS("launch-deepspeed", { files_say_their_plan, G_N_ELEMENTS(files) }, { formats_are_said, 1 },
            { wrong_format_is_named, 1 }, { auto_goes_by_the_width, 1 },
            { auto_that_nobody_fills_in_says_why, 1 }, { options_stand_apart, 1 },
-           { what_is_left_out_is_said, 1 }, { keys_are_added, 1 })
+           { what_is_left_out_is_said, 1 }, { keys_are_added, 1 }, { keys_are_taken_out, 1 })

@@ -246,8 +246,45 @@ static char *added(const Settings *s, const char *text, const Setting *wanted, c
   return replaced(text, end, end, line);
 }
 
+/* Where the key of a JSON member begins whose value begins here. */
+static int json_key(const char *text, int value)
+{
+  int at = value;
+
+  while (at > 0 && text[at] != ':')
+    at--;
+  while (at > 0 && text[at] != '"')
+    at--;
+  do
+    at--;
+  while (at > 0 && (text[at] != '"' || text[at - 1] == '\\'));
+  return MAX(at, 0);
+}
+
+/* With the comma behind it, or before the last member of an object. */
+static char *removed_json(const char *text, const Setting *one)
+{
+  int start = json_key(text, one->first), line = settings_line_start(text, start), end = one->end;
+  int behind = end + (int)strspn(text + end, " \t\r\n");
+  gboolean leads = line + (int)strspn(text + line, " \t") == start;
+
+  if (text[behind] == ',') {
+    end = behind + 1;
+    end += (int)strspn(text + end, " \t");
+    if (leads && text[end] == '\n')
+      return replaced(text, line, end + 1, "");
+    return replaced(text, start, end, "");
+  }
+  int before = start;
+  while (before > 0 && g_ascii_isspace(text[before - 1]))
+    before--;
+  return replaced(text, before > 0 && text[before - 1] == ',' ? before - 1 : start, end, "");
+}
+
 static char *removed(const char *text, const Setting *one)
 {
+  if (text[strspn(text, " \t\r\n")] == '{')
+    return removed_json(text, one);
   int start = settings_line_start(text, one->first), end = settings_line_end(text, one->end);
 
   return replaced(text, start, end + (text[end] == '\n'), "");
@@ -278,9 +315,11 @@ static void apply(const ConfigTool *tool, char **text, const Setting *wanted, co
   if (next) {
     g_free(*text);
     *text = next;
+  } else if (!raw) {
+    g_ptr_array_add(notes, g_strdup_printf("%s: has to go, and stands where nothing can be taken out: do it yourself",
+                                           wanted->path));
   } else {
-    g_autofree char *change = raw ? g_strdup_printf("%s: %s", wanted->path, raw)
-                                  : g_strdup_printf("without %s", wanted->path);
+    g_autofree char *change = g_strdup_printf("%s: %s", wanted->path, raw);
     config_note(notes, change);
   }
 }
