@@ -477,6 +477,8 @@ static gboolean read_line(Parser *p, char *line, GError **error)
     return TRUE;
   if (*text == '#' && !log)
     return read_comment(p, text + 1, error);
+  if (!log && g_str_has_prefix(text, "NCCL version "))
+    return TRUE; /* NCCL prints it by itself */
   char *op = log ? NULL : find_op(line);
   Token tokens[TOKENS_MAX];
   int n = split(line, tokens);
