@@ -76,9 +76,19 @@ def _load() -> ctypes.CDLL:
 _library = _load()
 
 
+def _given(value: Any, listed: bool) -> Any:
+    """A value as the library takes it: paths, and values of plans as a mapping, become text."""
+    if isinstance(value, Path):
+        return str(value)
+    if listed and isinstance(value, Mapping):
+        return ",".join(f"{key}={str(one).lower() if isinstance(one, bool) else one}" for key, one in value.items())
+    return value
+
+
 def _ask(function: Any, question: Mapping[str, Any]) -> dict[str, Any]:
-    given = {key: str(value) if isinstance(value, Path) else value
-             for key, value in question.items() if value is not None}
+    lists = ("fix", "why_not")
+    given = {key: _given(value, key in lists) for key, value in question.items()
+             if value is not None and not (key in lists and value == {})}
     answer = function(json.dumps(given).encode())
     try:
         status = _library.tdp_status(answer)
@@ -99,9 +109,12 @@ def plan(model: Source, cluster: Source, **question: Any) -> dict[str, Any]:
     """The best plans for training a model on a cluster.
 
     Further keys are those of tdp_plan in tdp.h: gpus, global_batch_size, seq_length, framework, precision, fix, ...
+    What fix and why_not hold may be a mapping, too.
 
     >>> plan("llama-2-7b", "dgx", gpus=8, fix="tp=2")["plans"][0]["plan"]["tensor_model_parallel_size"]
     2
+    >>> plan("llama-2-7b", "dgx", gpus=8, fix={"tp": 2, "sp": False})["plans"][0]["plan"]["sequence_parallel"]
+    False
     >>> plan("llama-2-7b", "dgx", gpus=8, fix="tp=3")
     Traceback (most recent call last):
     ...
