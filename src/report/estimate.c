@@ -6,12 +6,17 @@
 
 #include <string.h>
 
-gboolean result_check(const Result *r, GError **error)
+double result_unmasked(const Result *r)
 {
   const PassLayout *p = &r->layout.passes;
   double all = adapter_model_flops(&p->adapter, r->model, p->seq, p->decoder_seq);
-  double run = adapter_flops_unmasked(&p->adapter, r->model, p->seq, p->decoder_seq); /* as kernels run */
-  double share = MAX(r->mfu, r->hfu) * run / all;
+
+  return all > 0 ? adapter_flops_unmasked(&p->adapter, r->model, p->seq, p->decoder_seq) / all : 1;
+}
+
+gboolean result_check(const Result *r, GError **error)
+{
+  double share = MAX(r->mfu, r->hfu) * result_unmasked(r);
 
   if (share <= 1)
     return TRUE;

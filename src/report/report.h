@@ -41,6 +41,9 @@ Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, c
 /* The same where the trace is gone and its metrics are kept. */
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics);
 
+/* The share of what MFU counts that kernels do: the rest are scores of attention that causal masks and windows hide. */
+double result_unmasked(const Result *result);
+
 /* FALSE with TDP_ERROR_RUNTIME if a prediction would use more than all of the devices' arithmetic: no answer is better
  * than that one. What causal masks hide, which MFU and HFU count and kernels leave out, is deducted. */
 gboolean result_check(const Result *result, GError **error);

@@ -5,8 +5,9 @@
 
 #include <math.h>
 
-#define NEGLIGIBLE 0.01  /* of the step: parts and hidden time that are not shown */
-#define NO_SHARE 0.0005  /* nor what is shown as 0.0 % of it */
+#define NEGLIGIBLE 0.01    /* of the step: parts and hidden time that are not shown */
+#define NO_SHARE 0.0005    /* nor what is shown as 0.0 % of it */
+#define UNMASKED_SAID 0.75 /* of what MFU counts: below it MFU without the rest is said */
 
 static void add_model(Table *table, const Model *m)
 {
@@ -165,7 +166,10 @@ Table *speed_table(const Result *r)
   table_add(table, "step");
   table_take(table, result_step_text(r));
   table_add(table, "tokens|%s/s, %s/s a GPU", tokens, each);
-  table_add(table, "model|%sFLOP/s a GPU, MFU %.1f %%", model, 100 * r->mfu);
+  double unmasked = result_unmasked(r);
+  g_autofree char *less = unmasked < UNMASKED_SAID
+                              ? g_strdup_printf(" (%.1f %% without masked work)", 100 * r->mfu * unmasked) : g_strdup("");
+  table_add(table, "model|%sFLOP/s a GPU, MFU %.1f %%%s", model, 100 * r->mfu, less);
   table_add(table, "hardware|%sFLOP/s a GPU, HFU %.1f %%", hardware, 100 * r->hfu);
   table_add(table, "bubble|%.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
   return table;
