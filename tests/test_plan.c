@@ -193,6 +193,32 @@ START_TEST(chunks_follow_the_schedule)
 }
 END_TEST
 
+/* Plans that differ in ZeRO++ alone have labels that differ. */
+START_TEST(labels_name_what_is_sharded_beside)
+{
+  static const char *const said[][2] = {
+    { "", "zero 3, micro-batch" },
+    { ", \"zero_optimization\": {\"zero_hpz_partition_size\": 4}", "zero 3, hpz 4, micro-batch" },
+    { ", \"zero_optimization\": {\"zero_quantized_weights\": true}", "zero 3, quantized weights, micro-batch" },
+    { ", \"zero_optimization\": {\"zero_quantized_gradients\": true}", "zero 3, quantized gradients, micro-batch" },
+    { ", \"zero_optimization\": {\"zero_quantized_weights\": true, \"zero_quantized_gradients\": true}",
+      "zero 3, quantized weights and gradients, micro-batch" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(said); i++) {
+    g_autoptr(Model) model = fixture_model(16, 512, 8, 128, 1000);
+    g_autoptr(Framework) framework = NULL;
+    GError *error = NULL;
+    Plan p;
+    g_autofree char *text = g_strdup_printf("{\"data_parallel_size\": 8, \"zero_stage\": 3, "
+                                            "\"framework\": \"deepspeed\"%s}", said[i][0]);
+    ck_assert_msg(parse(text, model, &p, &framework, &error), "%s", error ? error->message : "");
+    g_autofree char *label = plan_label(&p);
+    ck_assert_msg(strstr(label, said[i][1]) != NULL, "%s", label);
+  }
+}
+END_TEST
+
 /* What is written reads back as the same plan. */
 START_TEST(round_trip)
 {
@@ -439,6 +465,7 @@ TEST_LOOPS("plan", { rules_name_their_numbers },
            { bad_files_are_refused, G_N_ELEMENTS(bad_files) },
            { unknown_schedules_are_refused },
            { chunks_follow_the_schedule },
+           { labels_name_what_is_sharded_beside },
            { round_trip },
            { mesh_counts_tensor_fastest },
            { mesh_shapes },

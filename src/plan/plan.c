@@ -90,6 +90,18 @@ static void label_experts(const Plan *p, GString *s)
     g_string_append_printf(s, " by %s", expert_dispatch_names[p->dispatch]);
 }
 
+/* What ZeRO++ does beside its stage. */
+static void label_sharding(const ShardingOptions *o, GString *s)
+{
+  if (o->keeps_gathered)
+    g_string_append(s, " kept");
+  if (o->secondary > 0)
+    g_string_append_printf(s, ", hpz %d", o->secondary);
+  if (o->quantized_weights || o->quantized_gradients)
+    g_string_append_printf(s, ", quantized %s", !o->quantized_gradients ? "weights" :
+                           o->quantized_weights ? "weights and gradients" : "gradients");
+}
+
 static void label_degrees(const Plan *p, GString *s)
 {
   g_string_append_printf(s, "tp %d%s, pp %d", p->tp, p->sequence_parallel ? "+sp" : "", p->pp);
@@ -105,8 +117,7 @@ static void label_degrees(const Plan *p, GString *s)
   g_string_append_printf(s, ", dp %d%s, zero %d", p->dp, p->pipeline_inner ? " around pp" : "", p->zero);
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(s, " over %d", plan_shards(p));
-  if (p->sharding.keeps_gathered)
-    g_string_append(s, " kept");
+  label_sharding(&p->sharding, s);
 }
 
 static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as CUDA graphs",
