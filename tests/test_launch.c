@@ -338,8 +338,11 @@ START_TEST(strings)
   has(l->plan, "\"precision\": \"fp16\"");
   has(l->plan, "\"recompute_granularity\": \"full\"");
   has(l->plan, "\"framework\": \"megatron-2021\"");
-  ck_assert_uint_eq(l->assumed->len, 1);
-  ck_assert_str_eq(l->assumed->pdata[0], "global_batch_size: 512: the last one, behind what --rampup-batch-size says");
+  ck_assert_uint_eq(l->assumed->len, 2);
+  has(l->model, "\"dropout\": true");
+  ck_assert_str_eq(l->assumed->pdata[0], "dropout: 0.1, as nothing says --attention-dropout or --hidden-dropout: "
+                                         "attention takes longer with it");
+  ck_assert_str_eq(l->assumed->pdata[1], "global_batch_size: 512: the last one, behind what --rampup-batch-size says");
 }
 END_TEST
 

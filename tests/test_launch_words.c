@@ -10,7 +10,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#define SIZES "--num-layers 12 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 --bf16 "
+#define SIZES "--num-layers 12 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 --bf16 " \
+              "--hidden-dropout 0.1 "
 
 typedef struct {
   const char *words;
@@ -62,7 +63,7 @@ START_TEST(weights_beside_narrow_products)
 
   for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
     g_autofree char *text = g_strdup_printf("python pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 "
-                                            "--seq-length 64 --global-batch-size 8 %s\n", rows[i][0]);
+                                            "--hidden-dropout 0.1 --seq-length 64 --global-batch-size 8 %s\n", rows[i][0]);
     g_autoptr(Launch) l = launch_read(text, "x.sh", &(LaunchOptions) { 8 }, NULL);
     ck_assert_uint_eq(l->assumed->len, rows[i][1] != NULL);
     if (rows[i][1])

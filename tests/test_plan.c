@@ -471,4 +471,5 @@ TEST_LOOPS("plan", { rules_name_their_numbers },
            { mesh_shapes },
            { stages_hold_all_layers },
            { every_value_has_a_source }, { a_value_without_source_is_found, 12 },
-           { unknown_framework }, { frameworks_of_tools_are_meant }, { frameworks_of_plans_are_refused }, { choices_have_an_older_name })
+           { unknown_framework }, { frameworks_of_tools_are_meant }, { frameworks_of_plans_are_refused },
+           { choices_have_an_older_name })

@@ -230,7 +230,8 @@ static void say(GString *says, const Asked *q, const SearchResult *found)
   }
   g_string_append_printf(says, " The columns give the loss of tokens a second compared with the whole cluster: \"same "
                                "plan\" is the recommended plan with fewer replicas, \"best plan\" the best of the %u plans "
-                               "that were tried, or of all where these do much less than the nodes that are left could.",
+                               "that were tried, or of all where these do much less than the nodes that are left "
+                               "could.",
                          found->best->len);
 }
 

@@ -384,6 +384,17 @@ static void put_feed_forward(Reading *r, JsonWriter *w)
   put_experts(r, w, width);
 }
 
+/* Both rates are 0.1 unless said (megatron/training/arguments.py). */
+static void put_dropout(Reading *r, JsonWriter *w)
+{
+  gboolean said = *reading_text(r, "attention_dropout") || *reading_text(r, "hidden_dropout");
+
+  json_put_bool(w, "dropout", reading_real(r, "attention_dropout", 0.1) + reading_real(r, "hidden_dropout", 0.1) > 0);
+  if (!said)
+    launch_assume(&r->to, "dropout: 0.1, as nothing says --attention-dropout or --hidden-dropout: attention takes "
+                          "longer with it");
+}
+
 static void put_rest(Reading *r, JsonWriter *w)
 {
   const char *norm = reading_text(r, "normalization");
@@ -398,7 +409,7 @@ static void put_rest(Reading *r, JsonWriter *w)
   json_put_bool(w, "tied_embeddings", !reading_flag(r, "untie_embeddings_and_output_weights"));
   if (reading_flag(r, "embed_layernorm"))
     json_put_bool(w, "embedding_norm", TRUE);
-  json_put_bool(w, "dropout", reading_real(r, "attention_dropout", 0.1) + reading_real(r, "hidden_dropout", 0.1) > 0);
+  put_dropout(r, w);
   if (*pattern_text(r))
     pattern_put(r, w);
   else

@@ -168,7 +168,8 @@ Table *speed_table(const Result *r)
   table_add(table, "tokens|%s/s, %s/s a GPU", tokens, each);
   double unmasked = result_unmasked(r);
   g_autofree char *less = unmasked < UNMASKED_SAID
-                              ? g_strdup_printf(" (%.1f %% without masked work)", 100 * r->mfu * unmasked) : g_strdup("");
+                              ? g_strdup_printf(" (%.1f %% without masked work)", 100 * r->mfu * unmasked)
+                              : g_strdup("");
   table_add(table, "model|%sFLOP/s a GPU, MFU %.1f %%%s", model, 100 * r->mfu, less);
   table_add(table, "hardware|%sFLOP/s a GPU, HFU %.1f %%", hardware, 100 * r->hfu);
   table_add(table, "bubble|%.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
