@@ -69,7 +69,7 @@ static gboolean interval_of(const cJSON *event, Interval *out)
 
   if (!cJSON_IsNumber(ts) || !isfinite(ts->valuedouble) || !dur)
     return FALSE;
-  *out = (Interval) { ts->valuedouble * US, (ts->valuedouble + dur->valuedouble) * 1e-6 };
+  *out = (Interval) { ts->valuedouble * US, (ts->valuedouble + dur->valuedouble) * US };
   return TRUE;
 }
 
