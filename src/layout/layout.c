@@ -104,11 +104,14 @@ static int gathers_each(const Plan *p)
 static double shard_bytes(const Plan *p, int replicas, int shards)
 {
   const Framework *f = p->framework;
-  double copied = f->shard_copy_bytes + gathers_each(p) * f->shard_gather_bytes +
-                  (plan_sums_each(p, p->zero) ? f->shard_reduce_bytes : 0);
+  double bytes = f->shard_gradient_bytes + f->shard_sum_bytes / shards;
 
-  return p->zero < 2 || replicas == 1 ? 0
-                                      : (p->zero == 3 ? copied : 0) + f->shard_gradient_bytes + f->shard_sum_bytes / shards;
+  if (p->zero < 2 || replicas == 1)
+    return 0;
+  if (p->zero == 3)
+    bytes += f->shard_copy_bytes + gathers_each(p) * f->shard_gather_bytes +
+             (plan_sums_each(p, p->zero) ? f->shard_reduce_bytes : 0);
+  return bytes;
 }
 
 void pass_layout_init(PassLayout *l, const Plan *p)
