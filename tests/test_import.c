@@ -264,8 +264,8 @@ START_TEST(log_of_experts)
   ck_assert_ptr_nonnull(csv);
   ck_assert_str_eq(notes.untold, "cluster, model_file");
   ck_assert_ptr_nonnull(notes.no_column);
-  ck_assert_str_eq(notes.no_column, "experts 8, experts_per_token 2, expert_ffn_hidden 14336, moe_expert_capacity_factor 1.5, "
-                   "offload optimizer, overlap.gradients true, overlap.parameters false");
+  ck_assert_str_eq(notes.no_column, "experts 8, experts_per_token 2, expert_ffn_hidden 14336, "
+                   "moe_expert_capacity_factor 1.5, offload optimizer, overlap.gradients true, overlap.parameters false");
   import_notes_clear(&notes);
   cell_is(csv, "layers", "32");
   cell_is(csv, "hidden", "");
@@ -288,8 +288,8 @@ START_TEST(log_of_part)
 
   ck_assert_ptr_nonnull(csv);
   ck_assert_ptr_nonnull(notes.no_column);
-  ck_assert_str_eq(notes.no_column, "what else the arguments say: f: --moe-layer-freq: 3: expected 1, or leading dense layers "
-                   "as in ([0]*3+[1]*58)");
+  ck_assert_str_eq(notes.no_column, "what else the arguments say: f: --moe-layer-freq: 3: expected 1, or leading "
+                   "dense layers as in ([0]*3+[1]*58)");
   import_notes_clear(&notes);
   cell_is(csv, "hidden", "4096");
 }
@@ -335,7 +335,8 @@ static char *read_titan(const char *text, char **untold, GError **error)
   return out;
 }
 
-/* Without mesh or batch the clock of one rank tells; FSDP2 divides weights in pipelines, too; 2024's words for a speed. */
+/* Without mesh or batch the clock of one rank tells; FSDP2 divides weights in pipelines, too; 2024's words for a
+ * speed. */
 START_TEST(torchtitan_forms)
 {
 #define LINE(rank, clock, step)                                          \

@@ -222,7 +222,8 @@ START_TEST(exchanges)
   ck_assert_str_eq(nccl->assumed->pdata[1], "moe_flex_dispatcher_backend: ncclep is simulated as hybridep: NCCL's exchange of "
                    "tokens has no measurements here");
   ck_assert_uint_eq(nccl->not_simulated->len, 1);
-  ck_assert_str_eq(nccl->not_simulated->pdata[0], "kernels and fusions other than the software's usual ones: --moe-use-grouped-tensor");
+  ck_assert_str_eq(nccl->not_simulated->pdata[0],
+                   "kernels and fusions other than the software's usual ones: --moe-use-grouped-tensor");
 }
 END_TEST
 

@@ -178,7 +178,8 @@ START_TEST(shard_copies_are_those_of_two_ranks)
   ck_assert_int_eq(found, 6);
   ck_assert(machine_fit(&head, points, &fit, NULL));
   g_autoptr(Cluster) c = loaded(&fit);
-  ck_assert_double_eq_tol(named_memory_s(&c->device, "shard copies", TRUE, 4e6, 1, 0), LAUNCH + 4e6 / (0.25 * COPY), 2e-6);
+  ck_assert_double_eq_tol(named_memory_s(&c->device, "shard copies", TRUE, 4e6, 1, 0),
+                          LAUNCH + 4e6 / (0.25 * COPY), 2e-6);
   planned_clear(&of);
 }
 END_TEST

@@ -143,8 +143,8 @@ static void draw_cut(Planned *f, GRand *rand)
     f->plan.split.layers[g_rand_int_range(rand, 0, stages)]++;
 }
 
-/* However layers are cut no step takes less than what is said before, of which ramps of one stage are a part; nor, where the
- * host is left out, one whose host issues everything at once. */
+/* However layers are cut no step takes less than what is said before, of which ramps of one stage are a part; nor, where
+ * the host is left out, one whose host issues everything at once. */
 START_TEST(ramps_are_in_least_steps)
 {
   GRand *rand = g_rand_new_with_seed(7300 + _i);

@@ -12,9 +12,10 @@ static void check_same_plans(const GArray *a, const GArray *b)
 
 #define BIT(feature) (G_GUINT64_CONSTANT(1) << (feature))
 
-/* Of what is made again: sets of modules are built with these, so that without them a space has other sets, not more. */
-#define OF_SETS (BIT(FEATURE_SELECTIVE) | BIT(FEATURE_OUTPUTS_AGAIN) | BIT(FEATURE_SHARED_AGAIN) | BIT(FEATURE_KEPT_NORMS) | \
-                 BIT(FEATURE_KEPT_ACTIVATIONS) | BIT(FEATURE_KEPT_SCORES))
+/* Of what is made again: sets of modules are built with these, so that without them a space has other sets, not
+ * more. */
+#define OF_SETS (BIT(FEATURE_SELECTIVE) | BIT(FEATURE_OUTPUTS_AGAIN) | BIT(FEATURE_SHARED_AGAIN) |                        \
+                 BIT(FEATURE_KEPT_NORMS) | BIT(FEATURE_KEPT_ACTIVATIONS) | BIT(FEATURE_KEPT_SCORES))
 
 static GArray *exclusions_of_sets(const GArray *excludes)
 {

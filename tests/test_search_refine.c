@@ -36,7 +36,6 @@ END_TEST
 static double best_count_s(const Instance *in, const Plan *plan, int *first)
 {
   double least_s = INFINITY;
-
   int most = in->model->blocks / plan_stages(plan);
 
   for (int stage = 0; stage < plan->split.stages; stage++)
@@ -57,7 +56,8 @@ static double best_count_s(const Instance *in, const Plan *plan, int *first)
   return least_s;
 }
 
-/* Of all counts of a plan the fastest that fits is found, beyond a cache, too: there it may be more than the smallest. */
+/* Of all counts of a plan the fastest that fits is found, beyond a cache, too: there it may be more than the
+ * smallest. */
 START_TEST(counts_of_a_plan_are_found)
 {
   GRand *rand = test_rand(300);
@@ -92,8 +92,8 @@ START_TEST(counts_of_a_plan_are_found)
 END_TEST
 
 /* Counts that are looked for behind a search are as good as a space of them, in which every plan has some: where a layer
- * more that is made again never takes less time, as it does that brings a pass back into the cache. There a plan may gain
- * by a count that is neither among the best nor near to fitting. */
+ * more that is made again never takes less time, as it does that brings a pass back into the cache. There a plan may
+ * gain by a count that is neither among the best nor near to fitting. */
 START_TEST(counts_are_found)
 {
   GRand *rand = test_rand(_i + 100);
@@ -195,5 +195,5 @@ START_TEST(plans_are_found_once)
 }
 END_TEST
 
-TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { counts_of_a_plan_are_found, 1 }, { counts_are_found, 48 }, { groups_are_found },
-           { plans_are_found_once, 2 })
+TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { counts_of_a_plan_are_found, 1 },
+           { counts_are_found, 48 }, { groups_are_found }, { plans_are_found_once, 2 })

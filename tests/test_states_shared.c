@@ -66,9 +66,9 @@ START_TEST(fsdp_policies)
 }
 END_TEST
 
-/* Gathers of a step of pp stages in m micro-batches, in parameters: stages that hold FSDP2 back gather for the passes behind
- * a forward, which are m + 1 of each chunk whatever the order, or once if forwards keep weights, too. At the step's end all
- * are given back. */
+/* Gathers of a step of pp stages in m micro-batches, in parameters: stages that hold FSDP2 back gather for the passes
+ * behind a forward, which are m + 1 of each chunk whatever the order, or once if forwards keep weights, too. At the
+ * step's end all are given back. */
 START_TEST(stages_hold_weights)
 {
   static const char *const names[] = { "1f1b", "gpipe", "interleaved-rounds", "zb-v", "zb-h1" };
@@ -270,6 +270,6 @@ START_TEST(checkpoints_hold_each_state_once)
 }
 END_TEST
 
-TEST_LOOPS("states_shared", { windows_bound_gathers }, { fsdp_policies }, { stages_hold_weights }, { small_tensors_persist },
-           { volumes_fall_to_a_quarter }, { quantizing_takes_time }, { quantizing_slows_the_runner_up },
+TEST_LOOPS("states_shared", { windows_bound_gathers }, { fsdp_policies }, { stages_hold_weights },
+           { small_tensors_persist }, { volumes_fall_to_a_quarter }, { quantizing_takes_time }, { quantizing_slows_the_runner_up },
            { ddp_copies_gradients }, { first_gpu_is_the_hub }, { checkpoints_are_partitioned }, { checkpoints_hold_each_state_once, 4 })

@@ -6,7 +6,8 @@
 
 typedef struct {
   const char *title;  /* "bandwidth" */
-  const char *behind; /* words that follow the tier's name, which then stands behind the title; NULL: the name stands first */
+  const char *behind; /* words that follow the tier's name, which then stands behind the title; NULL: the name is
+                         first */
   void (*scale)(Cluster *cluster, int tier, double factor); /* multiplies the number; `tier` is read if of_tier */
   gboolean of_tier; /* each tier of links has one */
   gboolean costs;   /* a step takes longer with more of it: it is a time or a slowdown, not a rate */

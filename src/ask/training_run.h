@@ -19,8 +19,8 @@ typedef struct {
 
 typedef enum { RUN_ENDS, RUN_ENDLESS, RUN_NO_PLAN } RunEnd;
 
-/* The run on all of a cluster, which it refers to; `halted` is set to whether the search stopped before it had looked at
- * all plans. */
+/* The run on all of a cluster, which it refers to; `halted` is set to whether the search stopped before it had looked
+ * at all plans. */
 RunEnd run_of(const Asked *asked, const Cluster *cluster, Run *run, gboolean *halted);
 
 /* The same of a plan that was found. */

@@ -179,8 +179,8 @@ static void design_turns(GArray *points, const Shapes *of)
     }
 }
 
-/* From well within what a core has of its last-level cache to well beyond, as far as memory is; closer where most cores'
- * part ends. */
+/* From well within what a core has of its last-level cache to well beyond, as far as memory is; closer where most
+ * cores' part ends. */
 static const int walks_mib[] = { 8, 16, 32, 48, 64, 96, 128, 256 };
 
 static void design_walks(GArray *points, const MachineHead *head)

@@ -39,9 +39,9 @@ typedef struct Exporter {
   const struct Exporter *adapting; /* another for plans with an adapter, of the same engine; NULL: itself or none */
   const char *const *unwritten; /* schedules that the tool runs, of which its file says nothing; NULL: none */
   const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */
-  const struct Exporter *later; /* for a later version of the tool, whose files have another form: renders its settings by
-                                 * this one's names, by which a user's file is changed; it writes no file of its own.
-                                 * NULL: none */
+  const struct Exporter *later; /* for a later version of the tool, whose files have another form: renders its
+                                 * settings by this one's names, by which a user's file is changed; it writes no file
+                                 * of its own. NULL: none */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */
   gboolean (*render)(Export *subject, GString *text, GError **error);

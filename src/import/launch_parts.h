@@ -33,8 +33,8 @@ typedef struct {
   const char *patterns[80]; /* of fnmatch, ending with NULL, the first that fits counts; behind "!" what it has not */
 } SettingGroup;
 
-/* Appends "about: a, b" to out's ignored or not_simulated for each group, and what is of none to its unknown ones; of names
- * (char *) that nobody looked up. `spelled` returns one as it is shown, newly allocated; NULL = as it stands. The last
+/* Appends "about: a, b" to out's ignored or not_simulated for each group, and what is of none to its unknown ones; of
+ * names (char *) that nobody looked up. `spelled` returns one as it is shown, newly allocated; NULL = as it stands. The last
  * group is empty. */
 void launch_name_groups(const SettingGroup *groups, const GPtrArray *names, char *(*spelled)(const char *name),
                         Launch *out);

@@ -7,9 +7,10 @@
 
 /* Host operations (op.h) of choosing experts and of the auxiliary loss, and of their backward; and of counting and
  * sorting rows for the exchange, where its kernels do not: counted in Megatron Core 0.17, moe/router.py, moe_utils.py
- * and token_dispatcher.py. Each is a kernel of the device, unless a compiler or the executor joins them. Other generations
- * take the same: their routers were not counted, and only those of Core from 2025 on have a time for an operation
- * (operation_us); for the others it is some 20 launches of a layer, which the device outlasts unless batches are tiny. */
+ * and token_dispatcher.py. Each is a kernel of the device, unless a compiler or the executor joins them. Other
+ * generations take the same: their routers were not counted, and only those of Core from 2025 on have a time for an
+ * operation (operation_us); for the others it is some 20 launches of a layer, which the device outlasts unless batches
+ * are tiny. */
 #define ROUTER_OPERATIONS 23
 #define ROUTER_BACKWARD_OPERATIONS 20
 #define SORT_BACKWARD_OPERATIONS 5

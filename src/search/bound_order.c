@@ -62,8 +62,8 @@ typedef struct {
   gboolean slows;          /* what the lane has is known whenever a pass starts */
 } TimedOrder;
 
-/* Whether every pass that does not find its weights waits for all of them, which are gathered one piece ahead of need at
- * most. */
+/* Whether every pass that does not find its weights waits for all of them, which are gathered one piece ahead of need
+ * at most. */
 static gboolean gathers_by_use(const StateLayout *p)
 {
   const ShardingOptions *o = &p->sharding;

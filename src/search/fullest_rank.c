@@ -186,10 +186,11 @@ double held_blocks_bytes(const HeldBlocks *all, const GArray *held, double room_
   double room = room_bytes / (1 - 1e-9) - all->overhead, most = 0;
 
   for (int i = 0; i < all->n; i++) {
+    const BlockBytes *each = &all->each[i];
     int blocks = 0;
     for (int k = 0; k < all->n; k++)
-      blocks += all->each[k].states >= all->each[i].states && all->each[k].saved >= all->each[i].saved ? all->blocks[k] : 0;
-    most = fmax(most, fullest_bytes(held, &all->each[i], blocks, room));
+      blocks += all->each[k].states >= each->states && all->each[k].saved >= each->saved ? all->blocks[k] : 0;
+    most = fmax(most, fullest_bytes(held, each, blocks, room));
   }
   return (most + all->overhead) * (1 - 1e-9);
 }

@@ -42,11 +42,12 @@ BlockKinds block_kinds(const Model *model, const PriceTable *prices);
 
 gboolean block_kind_same_states(const BlockKind *a, const BlockKind *b);
 
-/* Bytes of each of these blocks on a rank: its states, and what a forward leaves of it; `overhead`: of the rank beside. */
+/* Bytes of a block on a rank: its states, and what a forward leaves of it for a backward. */
 typedef struct {
   double states, saved;
 } BlockBytes;
 
+/* Blocks of a model by kind, `overhead`: bytes that a rank holds beside them. */
 typedef struct {
   int n, blocks[BLOCK_KINDS];
   BlockBytes each[BLOCK_KINDS];

@@ -178,8 +178,8 @@ static gboolean hold_first(Walk *w, const Plan *plan, guint degrees, const Block
   return known;
 }
 
-/* What a forward of the micro-batch leaves of blocks under any choice that keeps some of each; of sets of modules, under
- * the last, which keeps least. Where one may fit the rest is not asked for. */
+/* What a forward of the micro-batch leaves of blocks under any choice that keeps some of each; of sets of modules,
+ * under the last, which keeps least. Where one may fit the rest is not asked for. */
 static double hold_least(Walk *w, Plan plan, guint degrees)
 {
   KeepingBytes *keeping = &w->bound.keeping;

@@ -20,8 +20,8 @@ double residual_of(const CaseResult *result);
 /* What kind of run a timed row is (accuracy/domain.h), with the share of the peak that was measured as its mfu. */
 RunKind residual_kind(const CaseResult *result);
 
-/* Weighted quantile: the least of n >= 1 values such that the values up to it have at least `share` (0 to 1) of the sum of
- * weights. Both arrays stay as they are; weights NULL = all weigh alike. */
+/* Weighted quantile: the least of n >= 1 values such that the values up to it have at least `share` (0 to 1) of the sum
+ * of weights. Both arrays stay as they are; weights NULL = all weigh alike. */
 double residuals_quantile(const double *values, const double *weights, int n, double share);
 
 /* Publishers of rows, in order of first appearance (not owned). */

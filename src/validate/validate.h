@@ -72,7 +72,8 @@ typedef struct {
   GPtrArray *cases; /* CaseResult */
   int ablation;     /* as ablation_name() counts, -1 = none */
   const Accuracy *accuracy; /* that estimates are by; not owned, NULL = there are none */
-  char *path;       /* of the file that the first row is of; without a row that of the last file, NULL = there was none */
+  char *path;       /* of the file that the first row is of; without a row that of the last file, NULL = there was
+                       none */
   gboolean timed_passes; /* passes take what the rows' notes say (passes.h); other rows are skipped */
 } Validation;
 

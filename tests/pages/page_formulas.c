@@ -241,7 +241,8 @@ static void states_of_parameters(Page *p)
     g_autofree char *shape = g_strdup_printf("%s, %s, ZeRO-%d", x->framework, dtype_names[x->precision], x->zero);
     s.plan.zero = x->zero;
     gboolean megatron = g_str_equal(x->framework, "megatron-core");
-    row(p, x->formula, shape, x->whole + x->shared / 64, megatron ? at_the_step(&s) : state_bytes(STATES(&s.plan)), NULL);
+    row(p, x->formula, shape, x->whole + x->shared / 64,
+        megatron ? at_the_step(&s) : state_bytes(STATES(&s.plan)), NULL);
     setting_clear(&s);
   }
 }

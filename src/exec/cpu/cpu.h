@@ -91,8 +91,8 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message);
  * takes the best that the processor can run. */
 void cpu_choose_products(void);
 
-/* The core by OpenBLAS's names whose kernels are to stand in place of those of `core`; NULL: these stay, as where they are
- * not the oldest, where the environment names them, or where the processor can run no better ones. */
+/* The core by OpenBLAS's names whose kernels are to stand in place of those of `core`; NULL: these stay, as where they
+ * are not the oldest, where the environment names them, or where the processor can run no better ones. */
 const char *cpu_better_core(const char *core, gboolean named);
 
 /* The backend of one process; of the processes of an MPI run, in which MPI has been started (mpi.c, where built). */
