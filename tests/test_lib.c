@@ -1,5 +1,6 @@
 #include "main.h"
 
+#include "base/files.h"
 #include "base/json.h"
 #include "lib/tdp.h"
 
@@ -110,6 +111,7 @@ static const struct {
   { "{" ASKS_GPT3 ", \"power_limit\": 0}", 2, "question: power_limit: 0" },
   { "{" ASKS_GPT3 ", \"power_limit\": 1000}", 2, "1000: expected 200 to 400 W of the device" },
   { "{" ASKS_GPT3 ", \"question\": \"training\", \"tokens\": 1e12, \"spares\": -1}", 2, "question: spares: -1" },
+  { "{" ASKS_GPT3 ", \"why_not\": \"tp=x\"}", 2, "why-not" },
   { "{" ASKS_GPT3 ", \"question\": \"training\", \"tokens\": 1e12, \"operations\": \"none\"}", 2, "known are" },
   { "{\"model\": \"gpt3\", \"cluster\": \"dgx\", \"gpus\": 8}", 3, "no plan fits" },
 };
@@ -143,6 +145,62 @@ START_TEST(questions_of_all_kinds)
 }
 END_TEST
 
+static const struct {
+  const char *question;
+  int status;
+  const char *error;
+} not_simulated[] = {
+  { "", 2, "question:1:1: expected a value" },
+  { "{\"model\": \"tiny\", \"cluster\": \"dgx\"}", 2, "question: plan: missing" },
+  { "{\"model\": \"tiny\", \"cluster\": 7, \"plan\": \"tiny-1f1b\"}", 2,
+    "question: cluster: 7: expected a name, a path or an object" },
+  { "{\"model\": \"tiny\", \"cluster\": {\"name\": \"x\"}, \"plan\": \"tiny-1f1b\"}", 2, "cluster: " },
+  { "{\"model\": \"tiny\", \"cluster\": \"dgx\", \"plan\": true}", 2,
+    "question: plan: true: expected a name, a path or an object" },
+  { "{\"model\": \"tiny\", \"cluster\": \"dgx\", \"plan\": {\"pp\": 2}}", 2, "plan: " },
+  { "{\"model\": \"tiny\", \"cluster\": \"dgx\", \"plan\": \"tiny-1f1b\", \"adapter\": \"lora:r=x\"}", 2,
+    "lora:r=x" },
+  { "{\"model\": \"tiny\", \"cluster\": \"dgx\", \"plan\": \"tiny-1f1b\", \"power_limit\": 1000}", 2,
+    "1000: expected" },
+};
+
+START_TEST(simulations_are_refused)
+{
+  tdp_answer *a = tdp_simulate(not_simulated[_i].question);
+
+  ck_assert_int_eq(tdp_status(a), not_simulated[_i].status);
+  ck_assert_msg(strstr(tdp_error(a), not_simulated[_i].error) != NULL, "%s", tdp_error(a));
+  ck_assert_ptr_null(strchr(tdp_error(a), '\n'));
+  ck_assert_ptr_null(tdp_json(a));
+  tdp_free(a);
+}
+END_TEST
+
+static char *text_of(const char *below)
+{
+  g_autofree char *path = files_data_path(below);
+  char *text = NULL;
+
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  return text;
+}
+
+/* What a name stands for may stand in its place. */
+START_TEST(names_are_as_objects)
+{
+  g_autofree char *model = text_of("models/tiny.json"), *cluster = text_of("hardware/dgx.json");
+  g_autofree char *plan = text_of("plans/tiny-1f1b.json");
+  g_autofree char *question = g_strdup_printf("{\"model\": %s, \"cluster\": %s, \"plan\": %s}", model, cluster, plan);
+  tdp_answer *of_names = tdp_simulate("{\"model\": \"tiny\", \"cluster\": \"dgx\", \"plan\": \"tiny-1f1b\"}");
+  tdp_answer *of_objects = tdp_simulate(question);
+
+  ck_assert_msg(tdp_status(of_objects) == 0, "%s", tdp_error(of_objects));
+  ck_assert_str_eq(tdp_json(of_names), tdp_json(of_objects));
+  tdp_free(of_names);
+  tdp_free(of_objects);
+}
+END_TEST
+
 static int said;
 
 static void count_said(const gchar *text)
@@ -169,6 +227,8 @@ START_TEST(nothing_is_asked)
 {
   ck_assert_int_eq(tdp_status(NULL), 1);
   ck_assert_ptr_null(tdp_json(NULL));
+  ck_assert_ptr_null(tdp_error(NULL));
+  ck_assert(g_ascii_isdigit(tdp_version()[0]));
   tdp_free(NULL);
   ck_assert_int_eq(tdp_abi(), TDP_ABI);
   tdp_answer *a = tdp_simulate("{\"model\": \"gpt3\", \"cluster\": \"dgx\", \"plan\": \"none\"}");
@@ -179,4 +239,5 @@ END_TEST
 
 TEST_LOOPS("lib", { plans_are_simulated }, { adapters_are_taken },
            { threads }, { questions_are_refused, G_N_ELEMENTS(wrong) },
-           { questions_of_all_kinds, 5 }, { stderr_is_left_alone }, { nothing_is_asked })
+           { questions_of_all_kinds, 5 }, { stderr_is_left_alone }, { nothing_is_asked },
+           { simulations_are_refused, G_N_ELEMENTS(not_simulated) }, { names_are_as_objects })
