@@ -207,7 +207,7 @@ static void check_passes(const Plan *p, const PassLayout *l)
   for (int experts = 0; experts < 2; experts++) {
     const StateLayout *s = &STATES(p)[experts];
     const Framework *f = p->framework;
-    int gathers = 2 - p->sharding.keeps_gathered - (f->stages_sum_once && p->pp > 1);
+    int gathers = 2 - p->sharding.keeps_gathered - (f->stages_sum_once && p->pp > 1 && !p->schedule->opportunistic);
     double copies = f->shard_copy_bytes + gathers * f->shard_gather_bytes +
                     (plan_sums_each(p, p->zero) ? f->shard_reduce_bytes : 0);
     double each = (p->zero == 3 ? copies : 0) + p->framework->shard_gradient_bytes +

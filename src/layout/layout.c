@@ -97,7 +97,7 @@ static int gathers_each(const Plan *p)
 {
   gboolean again = !p->sharding.keeps_gathered;
 
-  return plan_stages_hold(p) ? again : 1 + again;
+  return plan_stages_gathered(p) ? again : 1 + again;
 }
 
 /* Of ZeRO-2 and 3, where gradients are divided over so many of the ranks that hold the same weights. */
@@ -212,7 +212,7 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->sums_each = divides;
   s->sums_at_once = s->sums && s->zero == 1 && s->framework->whole_tensors;
   s->fetches_weights = s->zero == 3 && (s->sums || s->offload.parameters);
-  s->stages_hold = s->zero == 3 && plan_stages_hold(p);
+  s->stages_hold = s->zero == 3 && plan_stages_gathered(p);
   s->gathers_ahead = s->zero > 0 && s->overlap_parameters;
   s->gathers_at_end = s->sums && (s->zero == 1 || s->zero == 2) && !s->overlap_parameters;
   s->stores_gradients = s->offload.optimizer && overlap->offload;

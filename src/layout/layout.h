@@ -139,7 +139,7 @@ typedef struct {
   gboolean fetches_weights;   /* passes work on weights that come for them alone: gathered over ranks, or from the
                                  host */
   gboolean stages_hold;       /* what a backward fetches stays until a forward, or the step's last backward, gives it
-                                 back (plan_stages_hold) */
+                                 back (plan_stages_gathered) */
   gboolean gathers_ahead;     /* updated weights are gathered before their first use in the step, beside passes */
   gboolean gathers_at_end;    /* updated weights are gathered behind the optimizer */
   gboolean stores_gradients;  /* gradients go to the host as they are made, not when all are there */
@@ -266,8 +266,9 @@ gboolean layout_sums_ends(const Layout *layout, const Model *model);
 
 /* Whether a pass of a chunk gives back the weights that it worked on (fetches_weights). FSDP's hooks do so behind a
  * forward, unless it keeps them for the backward, and behind a backward; those of stages that hold it back
- * (plan_stages_hold) behind forwards alone, and behind the chunk's last pass of the step. `in_flight`: micro-batches
- * that are between the chunk's forward and its backward behind the pass. PASS_WEIGHT reads no weights. */
+ * (stages_hold) behind forwards alone, and behind the chunk's last pass of the step. `in_flight`: micro-batches that
+ * are between the chunk's forward and its backward behind the pass, which such stages do not ask. PASS_WEIGHT reads no
+ * weights. */
 gboolean states_release(const StateLayout *states, Pass pass, int in_flight, gboolean last);
 
 #endif

@@ -112,6 +112,13 @@ static inline gboolean plan_stages_hold(const Plan *p)
   return p->framework->stages_sum_once && p->pp > 1;
 }
 
+/* Whether what such a stage gathered is still there for its next pass: not where passes run as they come, so that none
+ * knows which was before it. */
+static inline gboolean plan_stages_gathered(const Plan *p)
+{
+  return plan_stages_hold(p) && !p->schedule->opportunistic;
+}
+
 /* Whether every micro-batch ends in a sum of its gradients over ranks, under that ZeRO stage. */
 static inline gboolean plan_sums_each(const Plan *p, int zero)
 {
