@@ -76,11 +76,10 @@ static gboolean gathers_by_use(const StateLayout *p)
 static guint8 *slots_found(const StateLayout *p, const ScheduleOrder *order, const ScheduleShape *shape)
 {
   guint8 *found = g_new0(guint8, order->first[shape->ranks]);
-  g_autofree int *last = g_new(int, shape->chunks), *in_flight = g_new(int, shape->chunks);
+  g_autofree int *last = g_new(int, shape->chunks);
   g_autofree gboolean *there = g_new(gboolean, shape->chunks);
 
   for (int rank = 0; rank < shape->ranks; rank++) {
-    memset(in_flight, 0, shape->chunks * sizeof(int));
     memset(there, 0, shape->chunks * sizeof(gboolean));
     for (int k = order->first[rank]; k < order->first[rank + 1]; k++)
       if (pass_makes_weight_gradient(order->slots[k].pass))
@@ -89,9 +88,8 @@ static guint8 *slots_found(const StateLayout *p, const ScheduleOrder *order, con
       Pass pass = order->slots[k].pass;
       int chunk = order->slots[k].chunk;
       found[k] = there[chunk];
-      in_flight[chunk] += (pass == PASS_FORWARD) - pass_is_backward(pass);
       if (pass != PASS_WEIGHT)
-        there[chunk] = !states_release(p, pass, in_flight[chunk], k == last[chunk]);
+        there[chunk] = !states_release(p, pass, 0, k == last[chunk]);
     }
   }
   return found;

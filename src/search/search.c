@@ -76,9 +76,8 @@ static void meet_part(gpointer data, const SpacePart *part)
   SearchResult *r = s->result;
 
   if (part->pass < 0) {
-    double passes_s = part->any_s - s->options->base->framework->step_s;
     if (part->bound_s > 0) {
-      r->floors.passes_s = MIN(r->floors.passes_s, passes_s);
+      r->floors.passes_s = MIN(r->floors.passes_s, part->any_s - s->options->base->framework->step_s);
       r->floors.compute_s = MIN(r->floors.compute_s, part->compute_s);
     }
     if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
