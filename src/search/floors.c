@@ -79,6 +79,17 @@ static void raise_parts(GArray *parts, const GArray *others, FloorsHold hold, do
   }
 }
 
+/* What is known of a choice with some splits holds with these alone: of two that differ the first is kept. */
+static void raise_split(ChoiceFloor *floor, const ChoiceFloor *other, FloorsHold hold, double scale)
+{
+  double split_s = held_s(other->split_s, 0, hold, scale);
+
+  if (split_s == 0 || (floor->split_s > 0 && floor->split != other->split))
+    return;
+  floor->split_s = MAX(floor->split_s, split_s);
+  floor->split = other->split;
+}
+
 /* Both in order. */
 static GArray *raise_choices(const GArray *choices, const GArray *others, FloorsHold hold, double scale)
 {
@@ -93,6 +104,7 @@ static GArray *raise_choices(const GArray *choices, const GArray *others, Floors
     if (second) {
       floor.bound_s = MAX(floor.bound_s, held_s(other->bound_s, 0, hold, scale));
       floor.memory_bytes = MAX(floor.memory_bytes, other->memory_bytes);
+      raise_split(&floor, other, hold, scale);
     }
     g_array_append_val(all, floor);
     i += first;
@@ -147,6 +159,7 @@ ChoiceFloor floors_of_choice(const Floors *f, gint64 index, double device_bytes)
   if (!f || !g_array_binary_search(f->choices, &key, by_index, &at))
     return key;
   ChoiceFloor floor = g_array_index(f->choices, ChoiceFloor, at);
+  floor.split_s *= LESS;
   floor.bound_s = floor.memory_bytes > device_bytes ? INFINITY : floor.bound_s * LESS;
   return floor;
 }

@@ -16,10 +16,13 @@ typedef struct {
 } PartFloor;
 
 /* Of a choice of passes of a group, in parts that were looked into: seconds that those of its plans that fit take at
- * least, infinite where none fits; what any of them needs at least. */
+ * least, infinite where none fits; what any of them needs at least. Where layers are split by what they take, both hold
+ * for any split; `split_s` and what it is of: the same seconds with the splits that they had there; 0 = not known. */
 typedef struct {
   gint64 index; /* SpacePart.index */
   double bound_s, memory_bytes;
+  double split_s;
+  guint64 split; /* SpacePart.split */
 } ChoiceFloor;
 
 typedef struct {

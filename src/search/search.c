@@ -57,12 +57,13 @@ static void queue_part(Search *s, guint at)
 {
   const SpacePart *part = &g_array_index(s->parts, SpacePart, at);
   QueueItem item = { .index = part->index, .at = at, .kind = QUEUE_PART };
+  const double bound_s = fmax(part->bound_s, part->split_s);
 
-  if (s->late || isinf(part->bound_s) || part->memory_bytes > s->cluster->device.memory_bytes) {
+  if (s->late || isinf(bound_s) || part->memory_bytes > s->cluster->device.memory_bytes) {
     search_put_part_over(s, at);
     return;
   }
-  item.value = search_value(s, s->objective, &s->layout, part->bound_s, part->memory_bytes);
+  item.value = search_value(s, s->objective, &s->layout, bound_s, part->memory_bytes);
   if (s->options->brief && !s->options->second && s->options->known > 0 && item.value > s->options->known)
     search_skip_part(s, part, item.value, FALSE);
   else

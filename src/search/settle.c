@@ -244,6 +244,7 @@ void search_enter(Search *s, guint at, double value)
   if (space_walk_enter(s->walk, &part)) {
     in.parts_end = s->parts->len;
     in.candidates_end = s->candidates->len;
+    g_array_index(s->parts, SpacePart, at).split = part.uneven && part.pass >= 0 ? space_walk_splits(s->walk) : 0;
     g_array_index(s->within, Within, at) = in;
     return;
   }
@@ -269,6 +270,17 @@ void search_note(Search *s, const Candidate *c, double bound_s)
   *closest = MIN(*closest, bound_s);
 }
 
+/* Seconds of the plans that were met in a part and fit, at least. */
+static double least_met(const Search *s, const Within *in)
+{
+  double least_s = INFINITY;
+
+  for (guint i = in->candidate; i < in->candidates_end; i++)
+    least_s = MIN(least_s, s->result->open ? g_array_index(s->candidates, Candidate, i).bound_s
+                                           : g_array_index(s->closest, double, i));
+  return least_s;
+}
+
 /* Seconds of the plans of a part that fit, at least. */
 static double least_within(const Search *s, guint at)
 {
@@ -278,12 +290,21 @@ static double least_within(const Search *s, guint at)
 
   if (part->memory_bytes > s->cluster->device.memory_bytes)
     return INFINITY;
-  for (guint i = in->candidate; i < in->candidates_end; i++)
-    least_s = MIN(least_s, s->result->open ? g_array_index(s->candidates, Candidate, i).bound_s
-                                           : g_array_index(s->closest, double, i));
+  least_s = MIN(least_s, least_met(s, in));
   for (guint i = in->part; i < in->parts_end; i++)
     least_s = fmin(least_s, least_within(s, i));
   return MAX(least_s, part->bound_s);
+}
+
+/* The same of those of an uneven choice of passes, with the splits that they have here; 0: not known. */
+static double least_split(const Search *s, guint at)
+{
+  const SpacePart *part = &g_array_index(s->parts, SpacePart, at);
+  const Within *in = &g_array_index(s->within, Within, at);
+
+  if (part->split == 0 || !in->entered)
+    return part->split_s;
+  return MAX(least_met(s, in), part->bound_s);
 }
 
 /* What those of a part that do not make whole blocks again need at least; 0: nobody looked. */
@@ -311,7 +332,8 @@ void search_raise_bounds(Search *s)
 
   for (guint i = 0; i < s->parts->len; i++) {
     const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
-    const ChoiceFloor choice = { part->index, least_within(s, i), isinf(part->memory_bytes) ? 0 : part->memory_bytes };
+    const ChoiceFloor choice = { part->index, least_within(s, i), isinf(part->memory_bytes) ? 0 : part->memory_bytes,
+                                 least_split(s, i), part->split };
     if (part->pass < 0) {
       PartFloor *floor = &g_array_index(bounds->parts, PartFloor, part->batch);
       floor->bound_s = choice.bound_s;

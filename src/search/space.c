@@ -213,29 +213,14 @@ static void walk_states(Walk *w, const PassStates *states, int from, int to, gbo
   *first = leaf.first;
 }
 
-/* Behind the last of the states from `from` on that have its prices. */
-static int alike_states(const Walk *w, Plan plan, int pass, int from)
-{
-  int to = from + 1;
-  PassLayout passes, other;
-
-  space_choose(&plan, &w->passes[pass], &w->states[from]);
-  for (pass_layout_init(&passes, &plan); to < w->n_states; to++) {
-    space_choose(&plan, &w->passes[pass], &w->states[to]);
-    pass_layout_init(&other, &plan);
-    if (memcmp(&passes, &other, sizeof passes) != 0)
-      break;
-  }
-  return to;
-}
-
 /* States with the same prices have the same best split; on a mixed cluster that goes by memory too. */
 static void walk_pass(Walk *w, const PassStates *states)
 {
   gboolean mixed = w->cluster->n_types > 0, first = TRUE;
 
+  w->splits = states->uneven && w->visitor->part ? space_splits(w, states) : 0;
   for (int from = 0, to; from < w->n_states && !space_stops(w); from = to) {
-    to = mixed ? from + 1 : states->uneven ? alike_states(w, *states->group, states->pass, from) : w->n_states;
+    to = mixed ? from + 1 : states->uneven ? space_alike_states(w, *states->group, states->pass, from) : w->n_states;
     walk_states(w, states, from, to, &first);
   }
 }
@@ -536,6 +521,11 @@ static int fewest_experts(const Model *m)
     if (m->specs[i].ffn.experts > 0)
       fewest = fewest ? MIN(fewest, m->specs[i].ffn.experts) : m->specs[i].ffn.experts;
   return MAX(fewest, 1);
+}
+
+guint64 space_walk_splits(const SpaceWalk *w)
+{
+  return w->splits;
 }
 
 SpaceWalk *space_walk_new(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,

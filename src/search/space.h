@@ -126,6 +126,9 @@ typedef struct {
   double kept_bytes;   /* what those that make no whole blocks again need at least; 0: not known; likewise */
   double state_bytes;  /* of memory_bytes, states alone; of a part of degrees and a micro-batch */
   double compute_s;    /* what computes at least of the passes; of a part of degrees and a micro-batch */
+  double split_s;      /* of an uneven choice of passes: bound_s with the splits that the cluster's rates make, as a
+                          like search knows; 0: not known */
+  guint64 split;       /* those splits, hashed, once they were asked for */
   guint batch;         /* a part of degrees and a micro-batch: which of all that the space has */
   guint degrees;       /* private to the walk, as what follows */
   int micro_batch;
@@ -167,6 +170,9 @@ gint64 space_walk_all(SpaceWalk *walk);
 
 /* Meets what is in a part: smaller ones, or plans. FALSE if the visitor ended that halfway. */
 gboolean space_walk_enter(SpaceWalk *walk, const SpacePart *part);
+
+/* SpacePart.split of the choice of passes that was entered last; 0 where splits go by more than rates. */
+guint64 space_walk_splits(const SpaceWalk *walk);
 
 /* Bounds of a part of degrees and a micro-batch of its own, where they are above those that are known of it. */
 void space_bound_part(SpaceWalk *walk, SpacePart *part);

@@ -1,6 +1,8 @@
 /* Choices of passes of a schedule and chunk count: bounds of all their states as one. */
 #include "search/space_walk.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -133,13 +135,52 @@ static gint64 reject_broken(Walk *w, const PassStates *states)
   return left;
 }
 
-/* A choice that a like search knows to be too large, or slower than a plan to beat, with bounds to match. */
-static gboolean is_known(const Walk *w, SpacePart *part)
+int space_alike_states(const Walk *w, Plan plan, int pass, int from)
+{
+  int to = from + 1;
+  PassLayout passes, other;
+
+  space_choose(&plan, &w->passes[pass], &w->states[from]);
+  for (pass_layout_init(&passes, &plan); to < w->n_states; to++) {
+    space_choose(&plan, &w->passes[pass], &w->states[to]);
+    pass_layout_init(&other, &plan);
+    if (memcmp(&passes, &other, sizeof passes) != 0)
+      break;
+  }
+  return to;
+}
+
+guint64 space_splits(const Walk *w, const PassStates *states)
+{
+  Plan plan = *states->group;
+  guint64 splits = 0;
+
+  if (w->cluster->n_types > 0)
+    return 0;
+  for (int i = 0; i < w->n_states; i = space_alike_states(w, *states->group, states->pass, i)) {
+    space_choose(&plan, &w->passes[states->pass], &w->states[i]);
+    const LayerSplit *split = price_cache_split(w->prices, &plan);
+    splits = hash_mixed(splits, split ? split->stages : 0);
+    for (int stage = 0; split && stage < split->stages; stage++)
+      splits = hash_mixed(splits, split->layers[stage]);
+  }
+  return splits;
+}
+
+/* A choice that a like search knows to be too large, or slower than a plan to beat, with bounds to match; or to be so
+ * with the splits that it has here too. */
+static gboolean is_known(const Walk *w, const PassStates *states, SpacePart *part)
 {
   double device = w->cluster->device.memory_bytes, known_s = w->options->known;
   const ChoiceFloor floor = floors_of_choice(w->options->floors, part->index, device);
+  gboolean slow = isinf(floor.bound_s) || (known_s > 0 && floor.bound_s > known_s);
 
-  if (!isinf(floor.bound_s) && !(known_s > 0 && floor.bound_s > known_s))
+  if (!slow && states->uneven && (isinf(floor.split_s) || (known_s > 0 && floor.split_s > known_s))) {
+    part->split = space_splits(w, states);
+    slow = part->split == floor.split;
+    part->split_s = slow ? floor.split_s : 0;
+  }
+  if (!slow)
     return FALSE;
   part->bound_s = floor.bound_s;
   part->memory_bytes = isinf(floor.bound_s) && floor.memory_bytes <= device ? INFINITY : floor.memory_bytes;
@@ -168,7 +209,7 @@ void space_meet_choice(Walk *w, const PassStates *states)
   }
   if (states->uneven && pass->recompute_layers > 0) /* prices go by the split */
     part.bound_s = part.memory_bytes = 0;
-  else if (!is_known(w, &part))
+  else if (!is_known(w, states, &part))
     bound_choice(w, states, &part);
   w->visitor->part(w->visitor->data, &part);
 }

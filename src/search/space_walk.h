@@ -76,6 +76,7 @@ struct SpaceWalk {
   ModuleSets sets;
   gboolean beaten[PASS_CHOICES]; /* choices of no use with the dispatcher that is walked */
   KeptInputs kept[KEPT_INPUTS];
+  guint64 splits; /* of the choice of passes that was walked last (space_splits) */
   guint64 asked; /* exclusions that are fixed as they stand */
   gboolean stopped;
 };
@@ -132,6 +133,13 @@ double space_mean_state_bytes(const Walk *walk, const Layout *layout, const Leas
 double space_mean_in_room(const Cluster *cluster, double bytes);
 
 /* ---- space_choices.c ---- */
+
+/* Behind the last of the states from `from` on that have its prices, under a choice of passes. */
+int space_alike_states(const Walk *walk, Plan group, int pass, int from);
+
+/* The splits of an uneven choice of passes, one of each of these, hashed, those that the framework cannot run too:
+ * equal where all are. 0 on a mixed cluster, where splits go by memory too. */
+guint64 space_splits(const Walk *walk, const PassStates *states);
 
 /* Meets a choice of passes of a group, but for the states that rules turn down. */
 void space_meet_choice(Walk *walk, const PassStates *states);
