@@ -371,6 +371,26 @@ START_TEST(rows_fill_up)
 }
 END_TEST
 
+/* Experts with less than half a multiple of rows get a whole one. */
+START_TEST(few_rows_fill_up_to_the_first_multiple)
+{
+  Planned f;
+
+  planned_init(&f, fixture_experts(1, 512, 8, 16, 1024, 1000), fixture_cluster("hgx-b200", 8), "megatron-core-2026");
+  planned_spread(&f, 1);
+  f.plan.ep = 8;
+  plan_set_format(&f.plan, DTYPE_FP4);
+  for (f.plan.seq = 4; f.plan.seq <= 1024; f.plan.seq *= 2) {
+    double rows = (double)op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token / 2;
+    LayerWork work;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    ck_assert_double_eq_tol(named(work.forward, "experts up")->matmul.m, fmax(128, rows + 63.5), 1e-9);
+    layer_work_clear(&work);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 /* Rows of a forward's worst moment, which is when copies are given back: those that came, by expert and by rank (twice), or by
  * rank and what the rank had sent; where two ranks share matrices, by rank, both parts of what came to itself and the sum.
  * What was sent is kept. Of 16 rows each has two experts; of two tensor-parallel ranks each has 8. */
@@ -474,4 +494,5 @@ END_TEST
 TEST_LOOPS("rows of experts", { rows_without_a_kernel }, { rows_at_measured_rates }, { permuted_at_measured_rates },
            { kernels_are_no_slower }, { types_are_mixed_value_by_value }, { host_issues_what_dispatchers_leave },
            { rows_are_weighed }, { rows_are_weighed_wide }, { activations_are_weighed }, { rows_are_sorted_by_index },
-           { rows_are_padded }, { rows_fill_up }, { copies_given_back, G_N_ELEMENTS(returns) })
+           { rows_are_padded }, { rows_fill_up },
+           { few_rows_fill_up_to_the_first_multiple }, { copies_given_back, G_N_ELEMENTS(returns) })

@@ -537,12 +537,12 @@ START_TEST(sharded_gradients_are_cleared_and_added)
 END_TEST
 
 /* What the rule about the host's memory counts of blocks is never more than they keep, and of each model at least so
- * much of it. */
+ * much of it: rows that fill up experts' it leaves out. */
 START_TEST(offloaded_blocks_take_most_of_what_they_keep)
 {
   static const struct { const char *name; double least; } models[] = {
     { "llama-3.1-8b", 0.96 }, { "gpt3", 0.96 }, { "gemma-2-9b", 0.86 }, { "nemotron-h-8b", 0.77 },
-    { "mixtral-8x7b", 0.86 }, { "qwen3-30b-a3b", 0.7 }, { "deepseek-v3", 0.75 } };
+    { "mixtral-8x7b", 0.86 }, { "qwen3-30b-a3b", 0.7 }, { "deepseek-v3", 0.73 } };
   static const DType formats[] = { DTYPE_BF16, DTYPE_FP8 };
 
   for (gsize i = 0; i < G_N_ELEMENTS(models); i++)

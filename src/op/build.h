@@ -144,10 +144,11 @@ void build_convolution(Build *b, double values);
  * feed-forward. */
 void build_replay(Build *b, gboolean mixes);
 
-/* Rows, on average, that only fill an expert's up: half of what lies between two multiples, of 16 or 32 in 8 bits, 128
- * in 4, 256 of grouped kernels (Megatron Core 0.18, get_align_size_for_quantization() of moe_utils.py, fp8_utils.py,
- * fp4_utils.py). 0 where products take any number, or each expert gets its capacity. */
-double build_filling_rows(const Build *b);
+/* Rows, on average, that only fill up the `rows` of an expert: half of what lies between two multiples, or what is
+ * missing of the first. The multiples are of 16 or 32 in 8 bits, 128 in 4, 256 of grouped kernels (Megatron Core 0.18,
+ * get_align_size_for_quantization() of moe_utils.py, fp8_utils.py, fp4_utils.py). 0 where products take any number, or
+ * each expert gets its capacity. */
+double build_filling_rows(const Build *b, double rows);
 
 /* Each expert's rows to where they are filled up, with what they weigh where experts do that; or back. Nothing where
  * HybridEP's kernel lays them out so. */

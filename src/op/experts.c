@@ -217,7 +217,7 @@ static void shared(Build *b, gboolean inside)
 /* The products of `local` experts, of their part of each, on `rows` in all and what fills them up. */
 static void expert_mlp(Build *b, double rows, int local, double width)
 {
-  double all = rows + local * build_filling_rows(b);
+  double all = rows + local * build_filling_rows(b, rows / local);
 
   b->filling = 1 - rows / all;
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .outer = b->routed, .width = width, .batch = local,

@@ -1,6 +1,8 @@
 /* Rows of experts in multiples of what products in 8 and 4 bits take. */
 #include "op/build.h"
 
+#include <math.h>
+
 /* Not those of a capacity. */
 static gboolean fills(const Build *b)
 {
@@ -9,12 +11,12 @@ static gboolean fills(const Build *b)
   return p->framework->pads_rows && formats_narrow(&p->formats) && !p->expert_rows_known;
 }
 
-double build_filling_rows(const Build *b)
+double build_filling_rows(const Build *b, double rows)
 {
   Fp8Recipe recipe = b->passes->formats.recipe;
   int multiple = build_groups(b) ? 256 : recipe == FP8_NVFP4 ? 128 : recipe == FP8_MXFP8 ? 32 : 16;
 
-  return fills(b) ? (multiple - 1) / 2.0 : 0;
+  return fills(b) ? fmax((multiple - 1) / 2.0, multiple - rows) : 0;
 }
 
 void build_padding(Build *b, const char *name, double rows, gboolean weights)
