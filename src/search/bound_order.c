@@ -38,6 +38,8 @@ typedef struct {
   double used;     /* the last that needed weights */
   double ready;    /* when the weights of the next that needs some are there */
   gboolean begun;  /* a pass has needed some */
+  gboolean early;  /* what the next use puts into the lane is in it: */
+  double ahead;    /* when those weights are there */
   GArray *leaving; /* Leaving, in order */
   guint left;      /* of them, those that a pass has waited for */
   double queued;   /* parameters of the others */
@@ -340,15 +342,51 @@ static void gather(const TimedOrder *s, RankTimes *r, double gather_s)
     r->slow_end = MAX(r->slow_end, r->lane);
 }
 
+/* Of a slot's i-th piece. */
+static double own_gather(const TimedOrder *s, const RankTimes *r, int slot, int i)
+{
+  const Slot *at = &s->sweep.order->slots[slot];
+  return gather_of(s, piece_of(&r->chunks[at->chunk], at->pass, i), at->pass);
+}
+
+/* The slot behind this one that needs weights; -1 where sums may come into the lane before. */
+static int next_need(const TimedOrder *s, int rank, int slot)
+{
+  const ScheduleOrder *order = s->sweep.order;
+
+  while (slot < order->first[rank + 1] && !fetches(s, slot) && order->slots[slot].pass == PASS_FORWARD)
+    slot++;
+  return slot < order->first[rank + 1] && fetches(s, slot) ? slot : -1;
+}
+
+/* Beside a forward that has its weights: what the next use gathers waits for the use before, not for this pass. */
+static void gather_beside(const TimedOrder *s, RankTimes *r, int rank, int slot)
+{
+  int next = next_need(s, rank, slot);
+  double ready = r->ready;
+
+  if (next < 0 || r->early)
+    return;
+  gather(s, r, s->one_ahead ? next_gather(s, r, rank, next, 0) : own_gather(s, r, next, 0));
+  r->ahead = r->ready;
+  r->ready = ready;
+  r->early = TRUE;
+}
+
 /* When the weights of a slot's i-th piece are there. */
 static double weights_ready(const TimedOrder *s, RankTimes *r, int rank, int slot, int i)
 {
-  const Slot *at = &s->sweep.order->slots[slot];
+  double ready = s->one_ahead ? r->ready : r->ahead;
 
+  if (r->early) {
+    r->ready = r->ahead;
+    r->early = FALSE;
+    return ready;
+  }
   if (!s->one_ahead || !r->begun)
-    gather(s, r, gather_of(s, piece_of(&r->chunks[at->chunk], at->pass, i), at->pass));
+    gather(s, r, own_gather(s, r, slot, i));
   r->begun = TRUE;
-  double ready = r->ready;
+  ready = r->ready;
   if (s->one_ahead)
     gather(s, r, next_gather(s, r, rank, slot, i));
   return ready;
@@ -363,6 +401,8 @@ static void run_pieces(TimedOrder *s, int rank, int slot, gboolean sums, double 
   gboolean gathers = s->gathers_by_use && fetches(s, slot), queues = sums && s->sums_each;
   gboolean alone = s->alone && s->alone[slot];
 
+  if (s->gathers_by_use && !gathers)
+    gather_beside(s, r, rank, slot);
   for (int i = 0; i < c->n_pieces; i++) {
     const PieceTimes *piece = piece_of(c, pass, i);
     double ready = gathers ? weights_ready(s, r, rank, slot, i) : 0, queued = queues ? queue_free(s, r) : 0;
