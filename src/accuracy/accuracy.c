@@ -34,6 +34,9 @@ double accuracy_scale(const RunKind *kind, gboolean version_unknown, gboolean ou
   return scale * (version_unknown ? SCALE_VERSION : 1) * (outside ? SCALE_OUTSIDE : 1);
 }
 
+/* The weight of a run is one over how many runs of its source have a memory; no source has more than a million. */
+#define LEAST_WEIGHT 1e-6
+
 static double sum_of_weights(const GArray *ratios)
 {
   double sum = 0;
@@ -136,8 +139,8 @@ static gboolean read_ratios(const JsonDoc *doc, const cJSON *object, Ratios *out
   for (int i = 0; i < found; i++) {
     if (!(ratio[i] > 0) || (i > 0 && ratio[i] < ratio[i - 1]))
       return json_error(doc, list, error, "numbers above 0 that do not fall");
-    if (!(weight[i] > 0))
-      return json_error(doc, weights, error, "numbers above 0");
+    if (!(weight[i] >= LEAST_WEIGHT && weight[i] <= 1))
+      return json_error(doc, weights, error, "numbers from %g to 1", LEAST_WEIGHT);
     RatioWeight one = { ratio[i], weight[i] };
     g_array_append_val(out->ratios, one);
   }
