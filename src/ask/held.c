@@ -14,7 +14,7 @@ typedef struct {
 
 static gboolean runs(const Held *h, PlanChoice choice)
 {
-  return h->framework->choices >> choice & 1;
+  return framework_offers(h->framework, choice);
 }
 
 /* Whether the framework runs what the space has only on demand, and nobody asked for it. */

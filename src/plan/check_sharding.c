@@ -22,7 +22,7 @@ void plan_lower(Plan *plan, int zero)
 
 void plan_raise(Plan *plan, int zero, const Framework *framework)
 {
-  plan->sharding.keeps_gathered |= plan->zero < 3 && zero == 3 && framework->choices >> CHOICE_RESHARD & 1;
+  plan->sharding.keeps_gathered |= plan->zero < 3 && zero == 3 && framework_offers(framework, CHOICE_RESHARD);
   plan->zero = zero;
 }
 
@@ -48,7 +48,7 @@ gboolean check_process(const Subject *s, GError **error)
 gboolean check_engine(const Subject *s, int from, int to, GError **error)
 {
   for (int i = from; i < to; i++)
-    if (plan_takes(s->plan, i) && !(s->plan->framework->choices >> i & 1))
+    if (plan_takes(s->plan, i) && !framework_offers(s->plan->framework, i))
       return broken(error, "%s: expected nothing, %s does not run it", plan_choice_name(i), s->plan->framework->name);
   return TRUE;
 }

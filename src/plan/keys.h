@@ -39,6 +39,12 @@ typedef enum {
   CHOICE_COMM_CHUNKS, CHOICE_COMM_FP8, CHOICE_COUNT,
 } PlanChoice;
 
+/* Whether the framework runs it. */
+static inline gboolean framework_offers(const Framework *framework, PlanChoice choice)
+{
+  return framework->choices >> choice & 1;
+}
+
 /* A plan as its file says it: what stands otherwise there than in Plan follows it. */
 typedef struct {
   Plan plan;

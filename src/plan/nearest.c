@@ -224,7 +224,7 @@ static void without_choices(Plan *p, const Framework *own)
   const Plan before = *p;
 
   for (int choice = CHOICE_NONE + 1; choice < CHOICE_COUNT; choice++)
-    if (plan_takes(p, choice) && !(own->choices >> choice & 1))
+    if (plan_takes(p, choice) && !framework_offers(own, choice))
       plan_leave(p, choice);
   if (memcmp(&before, p, sizeof before) == 0) {
     for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
@@ -237,7 +237,7 @@ static void without_choices(Plan *p, const Framework *own)
 static void leave_wide(Plan *p, const Framework *own)
 {
   for (int choice = CHOICE_WIDE_START; choice <= CHOICE_WIDE_END; choice++)
-    if (plan_takes(p, choice) && !(plan_narrow(p) && own->choices >> choice & 1))
+    if (plan_takes(p, choice) && !(plan_narrow(p) && framework_offers(own, choice)))
       plan_leave(p, choice);
 }
 

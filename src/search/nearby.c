@@ -134,7 +134,7 @@ static void sharding(const Plan *p, GArray *out)
 {
   for (int zero = 0; zero <= p->framework->zero_max; zero++)
     shard(p, zero, FALSE, out);
-  if (p->framework->choices >> CHOICE_RESHARD & 1 && p->framework->zero_max == 3)
+  if (framework_offers(p->framework, CHOICE_RESHARD) && p->framework->zero_max == 3)
     shard(p, 3, TRUE, out);
 }
 

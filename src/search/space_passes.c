@@ -64,7 +64,7 @@ static int add_sets(const ModuleSets *sets, PassChoice choice, PassChoice *passe
 static gboolean offers_activations(const SearchOptions *o)
 {
   return o->space & SPACE_OFFLOAD && o->fixed.value[KEY_OFFLOAD] < 0 &&
-         o->base->framework->choices >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
+         framework_offers(o->base->framework, CHOICE_OFFLOAD_ACTIVATIONS);
 }
 
 /* Whether what blocks keep may go to the host: over links that published runs do it over, over others where that is
@@ -73,7 +73,7 @@ static gboolean offers_layers(const SearchOptions *o, const Cluster *cluster, co
 {
   const int *fixed = o->fixed.value;
 
-  return plan->framework->choices >> CHOICE_OFFLOAD_LAYERS & 1 && plan->pp == 1 &&
+  return framework_offers(plan->framework, CHOICE_OFFLOAD_LAYERS) && plan->pp == 1 &&
          (cluster->device.host_coherent || o->space & SPACE_OFFLOAD) && fixed[KEY_OFFLOAD_LAYERS] != 0 &&
          fixed[KEY_RECOMPUTE] <= RECOMPUTE_NONE;
 }
@@ -155,7 +155,7 @@ static void set_switches(const SearchOptions *o, const Cluster *cluster, const P
   space_choose(&with, choice, &state);
   for (int i = 0; keys[i]; i++) {
     int fixed = o->fixed.value[keys[i]->id];
-    gboolean offered = plan->framework->choices >> keys[i]->choice & 1 && keys[i]->allowed(&with, cluster);
+    gboolean offered = framework_offers(plan->framework, keys[i]->choice) && keys[i]->allowed(&with, cluster);
     choice->switches |= (fixed >= 0 ? fixed : offered) << i;
   }
 }

@@ -104,7 +104,7 @@ static gboolean offers(const Asked *w, const Plan *plan, int zero, int offload)
   with.zero = zero;
   with.offload = offloads[offload];
   for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
-    runs &= !plan_takes(&with, choice) || plan->framework->choices >> choice & 1;
+    runs &= !plan_takes(&with, choice) || framework_offers(plan->framework, choice);
   if (offload == 0)
     return may_stay(w, plan);
   return w->options->space & SPACE_OFFLOAD && runs &&
@@ -165,7 +165,7 @@ static Plan plan_with(const Plan *plan, const StateChoice *state)
 /* Whether weights on the device may stay gathered for the backward, as the framework divides them over other ranks. */
 static gboolean may_keep(const Plan *plan, int zero, int offload)
 {
-  return zero == 3 && plan->framework->choices >> CHOICE_RESHARD & 1 && plan_has_replicas(plan) &&
+  return zero == 3 && framework_offers(plan->framework, CHOICE_RESHARD) && plan_has_replicas(plan) &&
          !offloads[offload].parameters;
 }
 
