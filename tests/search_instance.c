@@ -460,3 +460,17 @@ guint instance_check(Instance *in)
   instance_check_all(in, all);
   return all->len;
 }
+
+const Knob *instance_change(Cluster *cluster, GRand *rand, double factor, const Floors *bounds, Floors *known)
+{
+  int n = 0;
+
+  while (knobs[n].title)
+    n++;
+  const Knob *knob = &knobs[g_rand_int_range(rand, 0, n)];
+  int tier = knob->of_tier ? g_rand_int_range(rand, 0, cluster->n_tiers) : 0;
+  knob->scale(cluster, tier, factor);
+  floors_raise(known, bounds, knob->room && factor > 1 ? FLOORS_AT_SHARE_ANY_MEMORY : FLOORS_AT_SHARE,
+               knob_floor_scale(cluster, knob, tier, factor));
+  return knob;
+}

@@ -5,7 +5,9 @@
 #ifndef TDP_TESTS_SEARCH_INSTANCE_H
 #define TDP_TESTS_SEARCH_INSTANCE_H
 
+#include "ask/knobs.h"
 #include "fixture.h"
+#include "search/floors.h"
 #include "search/price_cache.h"
 #include "search/search.h"
 
@@ -59,5 +61,9 @@ guint instance_check(Instance *in);
 
 /* The same where these are known, from instance_plans(). */
 void instance_check_all(Instance *in, const GArray *all);
+
+/* Multiplies a number of the cluster, drawn, by the factor, and raises what is known there by bounds of a search before
+ * it; returns which number it was. */
+const Knob *instance_change(Cluster *cluster, GRand *rand, double factor, const Floors *bounds, Floors *known);
 
 #endif

@@ -1,7 +1,6 @@
 /* Questions are rows of searches: each row against a search of its own that knows of no other. */
 #include "main.h"
 
-#include "ask/knobs.h"
 #include "ask/question.h"
 #include "base/units.h"
 #include "cost/price.h"
@@ -368,16 +367,8 @@ static Floors *change(Cluster *cluster, GRand *rand, const Floors *bounds, Floor
 {
   double factor = g_rand_double_range(rand, 0.55, 1.8);
   Floors *floors = floors_new();
-  int n = 0;
 
-  while (knobs[n].title)
-    n++;
-  const Knob *knob = &knobs[g_rand_int_range(rand, 0, n)];
-  int tier = knob->of_tier ? g_rand_int_range(rand, 0, cluster->n_tiers) : 0;
-  knob->scale(cluster, tier, factor);
-  floors_raise(floors, bounds, knob->room && factor > 1 ? FLOORS_AT_SHARE_ANY_MEMORY : FLOORS_AT_SHARE,
-               knob_floor_scale(cluster, knob, tier, factor));
-  if (knob->room)
+  if (instance_change(cluster, rand, factor, bounds, floors)->room)
     forget_fits(learned);
   floors_raise(floors, *learned, FLOORS_ANY_RATES, 0);
   return floors;

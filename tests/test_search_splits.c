@@ -1,7 +1,6 @@
 /* What a search knows of layers that are split by what they take, with the splits that they have under other rates. */
 #include "main.h"
 
-#include "ask/knobs.h"
 #include "base/units.h"
 #include "search/space.h"
 #include "search_instance.h"
@@ -72,16 +71,8 @@ static Floors *change(Cluster *cluster, GRand *rand, const Floors *bounds, Floor
 {
   double factor = exp(g_rand_double_range(rand, -1.5, 1.5));
   Floors *floors = floors_new();
-  int n = 0;
 
-  while (knobs[n].title)
-    n++;
-  const Knob *knob = &knobs[g_rand_int_range(rand, 0, n)];
-  int tier = knob->of_tier ? g_rand_int_range(rand, 0, cluster->n_tiers) : 0;
-  knob->scale(cluster, tier, factor);
-  floors_raise(floors, bounds, knob->room && factor > 1 ? FLOORS_AT_SHARE_ANY_MEMORY : FLOORS_AT_SHARE,
-               knob_floor_scale(cluster, knob, tier, factor));
-  if (knob->room) {
+  if (instance_change(cluster, rand, factor, bounds, floors)->room) {
     floors_free(*learned);
     *learned = floors_new();
   }
