@@ -229,10 +229,8 @@ static void note_exchanged(PassParts *parts, Axis axis, double seconds)
   parts->expert_s += axis == AXIS_EXPERT ? seconds : 0;
 }
 
-/* Of a node of Megatron Core's schedule of two passes, without what it calls, in times of a torch.nn.Linear: ScheduleNode
- * (pipeline_parallel/utils.py) in PyTorch 2.15 on a CPU, four nodes one behind the other, no streams and events
- * (tests/bench/pytorch_host_operations.py). Not a framework's, as no other engine has such a
- * schedule: the class came with it in Core 0.13, and from 0.14 to 0.17 a node does the same. */
+/* Of a ScheduleNode of Megatron Core's schedule of two passes, without what it calls, in times of a torch.nn.Linear
+ * (tests/bench/pytorch_host_operations.py): the same from Core 0.14 to 0.17, and of no other engine. */
 #define NODE_OPERATIONS 1.5
 #define NODE_BACKWARD_OPERATIONS 2.5
 

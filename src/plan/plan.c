@@ -90,7 +90,7 @@ static void label_experts(const Plan *p, GString *s)
     g_string_append_printf(s, " by %s", expert_dispatch_names[p->dispatch]);
 }
 
-/* What ZeRO++ does beside its stage. */
+/* What is done beside a ZeRO stage: weights that stay gathered, and ZeRO++. */
 static void label_sharding(const ShardingOptions *o, GString *s)
 {
   if (o->keeps_gathered)
