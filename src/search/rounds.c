@@ -115,7 +115,8 @@ static gboolean shards_plainly(const ShardingOptions *o)
 }
 
 /* What runs in an order found at run time, pairs that stretch each other, weights that
- * are summed over two kinds of groups, and what goes to the host follow no such rule. */
+ * are summed over two kinds of groups, and what goes to the host follow no such rule; nor do passes beyond a cache, as
+ * with an overlap off a rank may hold less, and all of it be in the cache. */
 static gboolean ruled(const Layout *l)
 {
   return !l->pipeline.schedule->opportunistic && !l->passes.experts_apart && !offload_any(&l->states[0].offload) &&
@@ -130,10 +131,10 @@ static double find_slack(const Program *program, const Trace *trace, const Layou
     return INFINITY;
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
-    if (span->paired)
+    const Segment *segment = &g_array_index(trace->segments, Segment, span->segment);
+    if (span->paired || segment->beyond_s > 0)
       return INFINITY;
-    slowed |= span->kind == TASK_PASS &&
-              span->end - span->start > (1 + 1e-10) * g_array_index(trace->segments, Segment, span->segment).seconds;
+    slowed |= span->kind == TASK_PASS && span->end - span->start > (1 + 1e-10) * segment->seconds;
   }
   return slowed ? fmax(0, trace->end_s - longest_path(program, NULL)) : 0;
 }
