@@ -86,7 +86,7 @@ START_TEST(counts_of_a_plan_are_found)
     }
     instance_clear(&in);
   }
-  ck_assert_int_gt(more, 1);
+  ck_assert(more > 1 || !test_usual_draws());
   g_rand_free(rand);
 }
 END_TEST
