@@ -1,8 +1,10 @@
 /* The first of the plans that tie with the best, against every plan of small spaces. */
 #include "main.h"
+#include "plan/nearest.h"
 #include "search/excluded.h"
 #include "search/ties.h"
 #include "search_instance.h"
+#include "sim/simulate.h"
 
 #include <math.h>
 
@@ -271,7 +273,45 @@ START_TEST(what_was_measured_comes_first)
 }
 END_TEST
 
+/* Of plans that differ in offloaded layers alone and take as long, the list has the one with fewest; the others leave
+ * room for plans that are others. */
+START_TEST(offloaded_layers_are_listed_once)
+{
+  g_autoptr(Model) model = model_load("models/llama-3.1-8b.json", NULL);
+  g_autoptr(Cluster) cluster = fixture_cluster("gb200-nvl72", 68);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core-2026");
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 6, .threads = 1 };
+  int hosted = 0;
+
+  base.gpus = 68;
+  base.global_batch = 544;
+  base.seq = 8192;
+  g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+  ck_assert_uint_eq(r->best->len, 6);
+  for (guint i = 0; i < r->best->len; i++) {
+    const Found *f = &g_array_index(r->best, Found, i);
+    hosted += f->plan.offload.layers > 0;
+    for (guint j = 0; j < i; j++) {
+      const Found *g = &g_array_index(r->best, Found, j);
+      Plan plan = f->plan;
+      plan.offload.layers = g->plan.offload.layers;
+      ck_assert(!plan_same(&plan, &g->plan) || fabs(f->value - g->value) > 1e-9 * g->value);
+    }
+    Plan less = f->plan;
+    less.offload.layers = MAX(0, less.offload.layers - 4); /* the next count of the space */
+    g_autoptr(Trace) trace = simulate_plan(model, cluster, &less);
+    Metrics m;
+    trace_metrics(trace, &m);
+    ck_assert(!f->plan.offload.layers || m.peak_memory_bytes > m.capacity_bytes ||
+              fabs(m.iteration_s - f->value) > 1e-9 * f->value);
+  }
+  ck_assert_int_gt(hosted, 0);
+}
+END_TEST
+
 TEST_LOOPS("search ties", { what_was_measured_comes_first, 1 }, { the_most_robust_is_found, 4, TRUE },
            { whole_frameworks_agree, 4, TRUE }, { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { plain_dispatchers_tie, 4, TRUE },
-           { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE })
+           { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE },
+           { offloaded_layers_are_listed_once, 1 })

@@ -121,8 +121,8 @@ enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_
 const char *settled_name(int how);
 
 typedef struct {
-  GArray *best;      /* Found, best first, at most `top`, the best of each family; with a second
-                        objective the whole front */
+  GArray *best;      /* Found, best first, at most `top`, the best of each family, and of plans of one value that differ
+                        in offloaded layers alone the one with fewest; with a second objective the whole front */
   gint64 space;      /* plans in the declared space */
   gint64 rejected[REJECT_COUNT];
   gint64 grouped;    /* of those rejected or bounded, members of a group that was settled at once */

@@ -1,5 +1,7 @@
 #include "search/search_parts.h"
 
+#include "plan/nearest.h"
+
 #include <math.h>
 
 const char *reject_name(int reason)
@@ -133,7 +135,25 @@ static gboolean beats(const Found *a, const Found *b)
   return a->value <= b->value && a->second <= b->second;
 }
 
-/* Drops what the plan beats: on a front all of that, else a worse variant. FALSE if it is beaten. */
+/* Whether two plans are worth the same and differ in nothing but how many layers keep their activations on the host. */
+static gboolean same_but_offload(const Found *a, const Found *b)
+{
+  Plan plan = a->plan;
+
+  if (fabs(a->value - b->value) > 1e-9 * fabs(b->value) || plan.offload.layers == b->plan.offload.layers)
+    return FALSE;
+  plan.offload.layers = b->plan.offload.layers;
+  return plan_same(&plan, &b->plan);
+}
+
+/* Whether a list has one of the two alone, and that is the first. */
+static gboolean stands_for(const Found *a, const Found *b)
+{
+  return a->family == b->family ? a->value <= b->value
+                                : a->plan.offload.layers < b->plan.offload.layers && same_but_offload(a, b);
+}
+
+/* Drops what the plan beats: on a front all of that, else what it stands for. FALSE if it is beaten. */
 static gboolean make_room(const Search *s, const Found *found)
 {
   GArray *best = s->result->best;
@@ -141,9 +161,9 @@ static gboolean make_room(const Search *s, const Found *found)
 
   for (guint i = best->len; i-- > 0;) {
     const Found *other = &g_array_index(best, Found, i);
-    if (front ? beats(other, found) : other->family == found->family && other->value <= found->value)
+    if (front ? beats(other, found) : stands_for(other, found))
       return FALSE;
-    if (front ? beats(found, other) : other->family == found->family)
+    if (front ? beats(found, other) : stands_for(found, other))
       g_array_remove_index(best, i);
   }
   return TRUE;
