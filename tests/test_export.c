@@ -154,8 +154,8 @@ START_TEST(torchtitan_losses)
   test_text(lost(&c, "torchtitan"),
             "pipeline_schedule: interleaved: not in torchtitan v0.2.2, written as interleaved-rounds\n"
             "zero_stage: 1: FSDP2 shards gradients with the optimizer, written as 3\n"
-            "zero_optimization: FSDP2 shards gradients with the optimizer, written as "
-            "{\"reshard_after_forward\":false}\n"
+            "zero_optimization: reshard_after_forward: FSDP2 shards gradients with the optimizer, written as "
+            "false\n"
             "model: gpt3: torchtitan has no such blocks, written as a Llama flavor to register\n"
             "model: tied embeddings: torchtitan cannot tie them across stages, written as it stands\n"
             "recompute_granularity: selective: torchtitan's own kind keeps attention and every other product\n");
@@ -171,7 +171,7 @@ START_TEST(torchtitan_losses)
   c.plan.precision = DTYPE_FP16;
   test_text(lost(&c, "torchtitan"),
             "zero_stage: 0: DDP stands alone only (parallelize.py), written as 3\n"
-            "zero_optimization: DDP stands alone only (parallelize.py), written as {\"reshard_after_forward\":false}\n"
+            "zero_optimization: reshard_after_forward: DDP stands alone only (parallelize.py), written as false\n"
             "precision: fp16: mixed_precision_param takes bfloat16 or float32, written as bf16\n"
             "sequence_parallel: false: its tensor-parallel plans divide rows always, written as true\n");
   case_clear(&c);

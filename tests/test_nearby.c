@@ -211,4 +211,33 @@ START_TEST(stops_are_heard)
 }
 END_TEST
 
-TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, few_changes_make_it_fit, threads_are_no_matter, stops_are_heard)
+/* Words of rankings: short names, on and off, no brackets. A switch that only one of the plans writes is off in the other. */
+START_TEST(changes_are_short)
+{
+  g_autoptr(Model) model = model_load("models/llama-3.1-8b.json", NULL);
+  g_autoptr(Framework) framework = fixture_framework("deepspeed");
+  Plan before = plan_default(model, framework), after = before;
+
+  before.zero = after.zero = 3;
+  after.sharding.bucket = 2e8;
+  after.sharding.keeps_gathered = after.comm_chunks = TRUE;
+  after.overlap.parameters = !before.overlap.parameters;
+  after.recompute = RECOMPUTE_SELECTIVE;
+  after.scope.modules = 1u << MODULE_MLP | 1u << MODULE_LAYERNORM;
+  g_autofree char *there = nearby_change(&before, &after), *back = nearby_change(&after, &before);
+  const char *on = before.overlap.parameters ? "on" : "off", *off = before.overlap.parameters ? "off" : "on";
+  g_autofree char *overlap = g_strdup_printf("overlap: parameters %s -> %s", on, off);
+  ck_assert_msg(strstr(there, "tp_overlap off -> on"), "%s", there);
+  ck_assert_msg(strstr(there, "reshard on -> off"), "%s", there);
+  ck_assert_msg(strstr(there, ", reduce_bucket_size - -> 200000000"), "%s", there);
+  ck_assert_msg(strstr(there, overlap), "%s", there);
+  ck_assert_msg(strstr(there, "recompute_modules - -> layernorm,mlp"), "%s", there);
+  ck_assert_msg(strstr(back, "tp_overlap on -> off"), "%s", back);
+  ck_assert_msg(strstr(back, "reshard off -> on"), "%s", back);
+  ck_assert_msg(strstr(back, ", reduce_bucket_size 200000000 -> -"), "%s", back);
+  ck_assert_msg(!strpbrk(there, "{[\""), "%s", there);
+}
+END_TEST
+
+TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, few_changes_make_it_fit, threads_are_no_matter, stops_are_heard,
+          changes_are_short)

@@ -73,8 +73,11 @@ static void compare_objects(const Comparison *c, const char *prefix, const cJSON
       tell(c, path, item, value);
   }
   cJSON_ArrayForEach(item, after) {
-    g_autofree char *path = g_strconcat(prefix, item->string, NULL), *value = value_text(item);
-    if (!json_get(before, item->string))
+    g_autofree char *path = g_strconcat(prefix, item->string, NULL), *inner = g_strconcat(path, ": ", NULL);
+    g_autofree char *value = value_text(item);
+    if (!json_get(before, item->string) && cJSON_IsObject(item) && !c->told)
+      compare_objects(c, inner, NULL, item);
+    else if (!json_get(before, item->string))
       tell(c, path, NULL, value);
   }
 }

@@ -9,27 +9,53 @@
 #include "sim/simulate.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- words ---- */
 
-/* The short name of a key "overlap: gradients" or "recompute_granularity". */
-static const char *short_name(const char *key)
+/* The row of a key "overlap: gradients" or "recompute_granularity"; NULL where it has none of its own. */
+static const PlanKey *row_of(const char *key)
 {
+  const char *member = strstr(key, ": ");
+  gsize object = member ? (gsize)(member - key) : 0;
+
   for (const PlanKey *row = plan_keys; row->field.key; row++)
-    if (row->shorter && !row->object && g_str_equal(row->field.key, key))
-      return row->shorter;
-  return key;
+    if (member ? row->object && strlen(row->object) == object && strncmp(key, row->object, object) == 0 &&
+                   g_str_equal(row->field.key, member + 2)
+               : !row->object && g_str_equal(row->field.key, key))
+      return row;
+  return NULL;
+}
+
+static const char *contrary(const char *value)
+{
+  return g_strcmp0(value, "true") == 0 ? "off" : g_strcmp0(value, "false") == 0 ? "on" : "-";
+}
+
+/* A value as rankings print it; a switch that is not written has the contrary of what the other plan writes. The caller
+ * frees it. */
+static char *word(const char *value, const char *other)
+{
+  if (!value)
+    return g_strdup(contrary(other));
+  if (g_str_equal(value, "true") || g_str_equal(value, "false"))
+    return g_strdup(*value == 't' ? "on" : "off");
+  g_auto(GStrv) parts = g_strsplit_set(*value == '[' ? value : "", "[]\"", -1);
+  return *value == '[' ? g_strjoinv("", parts) : g_strdup(value);
 }
 
 static void say(gpointer subject, const char *key, const char *before, const char *after, const char *reason)
 {
+  const PlanKey *row = row_of(key);
   GString *text = subject;
+  gboolean sharding = g_str_has_prefix(key, "zero_optimization: ");
+  const char *name = row && row->shorter ? row->shorter : sharding ? strchr(key, ' ') + 1 : key;
+  g_autofree char *old = word(before, after), *new = word(after, before);
 
   (void)reason;
   if (g_str_equal(key, "pipeline_schedule")) /* chunks say it */
     return;
-  g_string_append_printf(text, "%s%s %s -> %s", text->len ? ", " : "", short_name(key), before ? before : "-",
-                         after ? after : "-");
+  g_string_append_printf(text, "%s%s %s -> %s", text->len ? ", " : "", name, old, new);
 }
 
 char *nearby_change(const Plan *before, const Plan *after)
