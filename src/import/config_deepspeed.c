@@ -52,6 +52,12 @@ static double filled_in(const char *key, double hidden)
   return g_str_equal(key, "stage3_param_persistence_threshold") ? 10 * hidden : -1;
 }
 
+/* DeepSpeed's own where nothing is said, which its description has (runtime/zero/config.py); 0 = not known. */
+static double own_size(const ConfigReading *r, const char *key)
+{
+  return !r->framework && g_str_equal(key, "reduce_bucket_size") ? 5e8 : 0;
+}
+
 static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
 {
   g_autofree char *path = g_strconcat(ZERO, key, NULL);
@@ -64,7 +70,7 @@ static void put_size(ConfigReading *r, JsonWriter *w, const char *key)
   else if (open)
     launch_assume(&r->to, "%s: %.0f: the file says auto, which Hugging Face's trainer fills in by the model's width",
                   path, value);
-  if (value >= 1)
+  if (value >= 1 && value != own_size(r, key))
     json_put_real(w, key, value);
 }
 
