@@ -337,8 +337,7 @@ gboolean planning_find(Planning *p, const PlanOptions *o, GError **error)
 
 char *planning_launch(const Planning *p, const PlanOptions *o)
 {
-  const Plan *best = p->results[0].plan;
-  const Exporter *tool = p->cluster->n_types == 0 ? exporter_of_engine(p->framework->engine, best) : NULL;
+  const Exporter *tool = p->cluster->n_types == 0 ? exporter_of_engine(p->framework->engine, &p->chosen) : NULL;
 
-  return tool ? launch_line(tool, p->model, p->cluster, best, exports_file(o->exports, tool)) : NULL;
+  return tool ? launch_line(tool, p->model, p->cluster, &p->chosen, exports_file(o->exports, tool)) : NULL;
 }

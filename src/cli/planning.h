@@ -72,8 +72,8 @@ char *planning_why_not_json(const Planning *planning, const PlanOptions *options
 /* The report for people: plan_text.c. `layers` may be NULL. */
 void planning_print(Planning *planning, const PlanOptions *options, const char *layers);
 
-/* The command that starts the best plan, of the file that --export writes for its framework's tool if there is one;
- * newly allocated, NULL where no tool takes it. */
+/* The command that starts the plan that --export writes, which is the refined one with --refine, of the file that is
+ * written for its framework's tool if there is one; newly allocated, NULL where no tool takes it. */
 char *planning_launch(const Planning *planning, const PlanOptions *options);
 
 /* Keeps a note, and says it on stderr unless the planning is quiet; takes it, NULL = none. */

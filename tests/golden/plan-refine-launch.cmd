@@ -1,0 +1,1 @@
+tdp-plan --model qwen3-0.6b --cluster dgx-h100 --gpus 8 --global-batch 32 --fix pp=4,tp=1 --refine --explain --export megatron=$TMP/x.sh | grep -o -e '--pipeline-model-parallel-layout [^ ]*'; grep -o -e '--pipeline-model-parallel-layout [^ ]*' $TMP/x.sh
