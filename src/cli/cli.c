@@ -345,7 +345,8 @@ DType cli_best_precision(const Cluster *cluster)
 gboolean cli_precision(const char *text, DType *out, Fp8Recipe *recipe, GError **error)
 {
   const DType choices[] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4 };
-  g_auto(GStrv) words = g_strsplit(text, ":", 2);
+  g_autofree char *small = g_ascii_strdown(text, -1);
+  g_auto(GStrv) words = g_strsplit(small, ":", 2);
   int scales = words[0] && words[1] ? names_find(fp8_recipe_names, words[1]) : FP8_NONE;
 
   *recipe = FP8_NONE;
