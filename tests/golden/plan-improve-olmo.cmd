@@ -1,0 +1,1 @@
+tdp-plan --improve tests/data/launch/olmo.yaml --cluster dgx-h100 --gpus 64 | grep -e '^read' -e '^model  *olmo' -e '^software' -e '^plan' -e '^ *[a-z, ]*: [a-z_.]*,'; printf 'global_train_batch_size: 8\nmodel:\n  d_model: 64\n  n_layers: 2\n  alibi: true\n' >$TMP/x.yaml; tdp-sim --plan $TMP/x.yaml --cluster dgx-h100
