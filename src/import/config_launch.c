@@ -3,7 +3,8 @@
 #include <string.h>
 
 static const ConfigTool *const tools[] = { &config_nanotron, &config_torchtitan, &config_deepspeed,
-                                          &config_torchtitan_python, &config_bridge, &config_accelerate, &config_olmo };
+                                          &config_torchtitan_python, &config_bridge, &config_accelerate, &config_olmo,
+                                          &config_litgpt };
 
 static gboolean has_line(const char *text, const char *begin)
 {

@@ -1,0 +1,1 @@
+tdp-plan --improve tests/data/launch/litgpt.yaml --cluster dgx-h100 | grep -e '^read' -e '^model  *[lt]' -e '^software' -e '^plan' -e '^ *[a-z, ]*: [a-z_.]*,'; sed 's/bf16-true/bf15/' tests/data/launch/litgpt.yaml >$TMP/x.yaml; tdp-sim --plan $TMP/x.yaml --cluster dgx-h100
