@@ -372,8 +372,9 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
 
   if (tool)
     return config_read(tool, text, name, options, error);
-  gboolean log = is_log(text);
-  g_autoptr(ShellScript) script = log ? NULL : launch_script(text, name, options->given);
+  g_autofree char *yaml = megatron_yaml_script(text);
+  gboolean log = !yaml && is_log(text);
+  g_autoptr(ShellScript) script = log ? NULL : launch_script(yaml ? yaml : text, name, options->given);
   g_autoptr(Arguments) a = log ? arguments_of_log(text) : launch_command(script);
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
@@ -394,8 +395,9 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
   if (options->gpus <= 0)
     r.gpus = world_of(a, text);
   r.settings = settings_of(a, script);
-  out->title = log ? "Megatron-LM log" : "Megatron-LM script";
-  out->editable = !log;
+  out->title = yaml ? "Megatron-LM arguments" : log ? "Megatron-LM log" : "Megatron-LM script";
+  out->editable = !log && !yaml;
+  out->named = yaml != NULL;
   gboolean trains = megatron_program(&r);
   out->model = trains ? megatron_model(&r) : NULL;
   if (!out->model || !megatron_plan(&r)) {

@@ -22,7 +22,7 @@ typedef struct {
   gboolean editable;  /* launch_change() changes it: it is no log */
   gboolean whole;     /* its change is between whole files, not between command lines */
   gboolean later;     /* it is of a version beyond that of the exporter's files: Exporter.later tells its changes */
-  gboolean named;     /* it is one of those in the file, which LaunchOptions.given names */
+  gboolean named;     /* LaunchOptions.given names the one of the file's that it is, or fills in its variables */
   char *model;        /* a model file; NULL = not told */
   char *unknown_model; /* what names one that we have no file of; NULL = nothing does */
   char *plan;         /* a plan file */

@@ -33,6 +33,11 @@ gboolean megatron_program(Reading *r);
  * none. */
 char *megatron_hub_model(const char *hub);
 
+/* The command of a file of YAML that has Megatron-LM's arguments below MODEL_ARGS, "--num-layers: 48", as its
+ * functional tests and NVIDIA's benchmarks of experts do: a switch is true or false, and variables stay for
+ * --script-args. Newly allocated; NULL = it is none. */
+char *megatron_yaml_script(const char *text);
+
 /* Names what neither model nor plan are read from. */
 void megatron_name_others(const Arguments *arguments, char *(*spelled)(const char *name), Launch *out);
 

@@ -505,8 +505,9 @@ static gboolean check_arguments(Reading *r)
 gboolean megatron_program(Reading *r)
 {
   const char *program = r->from->program ? r->from->program : "";
-  static const char *const programs[] = { "generation", "generate", "inference", "vlm", "vision", "retro", "ict", "merge",
-                                          "preprocess", "rl", "grpo", "mimo" };
+  static const char *const programs[] = { "generation", "generate", "inference", "vlm", "vision", "retro", "ict",
+                                          "merge", "preprocess", "rl", "grpo", "mimo", "convert", "converter",
+                                          "mg", "hf2mcore" }; /* mg: hf_to_mg.py */
   g_auto(GStrv) words = g_strsplit_set(program, "_.-", -1);
 
   for (gsize i = 0; i < G_N_ELEMENTS(programs); i++)
