@@ -220,10 +220,10 @@ static void derive_llama4(Recipe *r)
 #define COHERE                                                                                          \
   .norm = NORM_LAYERNORM, .mlp = MLP_SWIGLU, .norms = 1, .final_norm = TRUE, .parallel = TRUE,          \
   .position_kind = POSITIONS_ROPE, .positions = 8192, .tied = TRUE, .qk_norm_whole = TRUE
-#define GLM_ATTENTION \
-  .head_dim = 128, .positions = 131072, .rotary_share = 0.5, .attention_bias = TRUE, .norm_epsilon = 1.5625e-7
-#define GLM LLAMA, .norms = 2, GLM_ATTENTION
-#define GLM4 LLAMA, .norms = 4, GLM_ATTENTION
+#define GLM_ATTENTION .positions = 131072, .rotary_share = 0.5, .attention_bias = TRUE, .norm_epsilon = 1.5625e-7
+#define GLM LLAMA, .norms = 2, GLM_ATTENTION, .head_dim = 128
+#define GLM4V LLAMA, .norms = 4, GLM_ATTENTION
+#define GLM4 GLM4V, .head_dim = 128
 #define GEMMA3                                                                                 \
   LLAMA, .norms = 4, .hidden = 2304, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, \
          .ffn = 9216, .vocab = 262208, .positions = 131072, .tied = TRUE, .qk_norm = TRUE,     \
@@ -389,7 +389,7 @@ static const Family rows[] = {
    {LLAMA, .norms = 2, .positions = 32768, .tied = TRUE, .nope_interval = 4, .rope_theta = 2e6, .kv_heads = 4}},
   {"glm", {GLM, .kv_heads = 2}, derive_glm},
   {"glm4", {GLM4, .kv_heads = 2}, derive_glm},
-  {"glm4v_text", {GLM4, .kv_heads = 2, .qkv_bias = TRUE}, derive_glm},
+  {"glm4v_text", {GLM4V, .kv_heads = 2, .qkv_bias = TRUE}, derive_glm_moe},
   {"glm4v_moe_text",
    {LLAMA, .norms = 2, .positions = 65536, .rotary_share = 0.5, .router_correction = TRUE, .needs_experts = TRUE,
     .shared_experts = 1, .first_dense = 1, .norm_epsilon = 1e-5, .kv_heads = 8, .expert_ffn = 1408,

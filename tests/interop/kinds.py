@@ -4,6 +4,7 @@
 
 A line is a count and a configuration with the keys that were set; tests/test_kinds.c holds ours against them.
 """
+import importlib
 import json
 import sys
 
@@ -202,6 +203,11 @@ KINDS = [
     *[("switch_transformers", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 6, "num_decoder_layers": 6,
                                "num_heads": 4, "num_experts": 4, "num_sparse_encoder_layers": sparse,
                                "vocab_size": 128, "num_sparse_decoder_layers": sparse}) for sparse in (2, 3, 0)],
+    ("glm4v_text", dict(LLAMA, rope_parameters=ROPE)),
+    ("glm4v_moe_text", dict(LLAMA, n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=32,
+                            n_shared_experts=1, first_k_dense_replace=1, attention_bias=True)),
+    ("qwen3_omni_moe_text", dict(LLAMA, head_dim=16, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=32)),
+    ("qwen2_5_omni_text", LLAMA),
 ]
 
 # Sizes of published checkpoints.
@@ -303,7 +309,25 @@ PUBLISHED = [
 ]
 
 
+# Decoders of text of models with towers, which have no class with a head of their own. The whole model's configuration
+# says whether it is tied, which by default it is in none.
+DECODERS = {"glm4v_text": "glm4v.modeling_glm4v.Glm4vTextModel",
+            "glm4v_moe_text": "glm4v_moe.modeling_glm4v_moe.Glm4vMoeTextModel",
+            "qwen3_omni_moe_text": "qwen3_omni_moe.modeling_qwen3_omni_moe.Qwen3OmniMoeThinkerTextModel",
+            "qwen2_5_omni_text": "qwen2_5_omni.modeling_qwen2_5_omni.Qwen2_5OmniThinkerTextModel"}
+
+
+def decoder_of(config):
+    module, name = DECODERS[config.model_type].rsplit(".", 1)
+    with torch.device("meta"):
+        model = getattr(importlib.import_module("transformers.models." + module), name)(config)
+        model.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+    return model
+
+
 def model_of(config):
+    if config.model_type in DECODERS:
+        return decoder_of(config)
     for name in ("AutoModelForSeq2SeqLM", "AutoModelForCausalLM"):
         if name == "AutoModelForSeq2SeqLM" and not getattr(config, "is_encoder_decoder", False):
             continue
