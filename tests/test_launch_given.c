@@ -221,6 +221,7 @@ START_TEST(other_programs)
 {
   static const char *const rows[][2] = {
     { "tools/run_text_generation_server.py", "run_text_generation_server.py: expected a program that trains a" },
+    { "tools/deepseek_v2_hf_to_mg.py", "deepseek_v2_hf_to_mg.py: expected a program that trains a" },
     { "pretrain_vlm.py", "pretrain_vlm.py: expected a program that trains a language model alone" },
     { "examples/multimodal/train.py --vision-model-type clip --decoder-seq-length 1024",
       "--vision-model-type: clip: expected nothing" },
@@ -268,6 +269,10 @@ START_TEST(branches_arguments)
       "\"recompute_granularity\": \"selective\"" },
     { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace 2", "\"first_dense_layers\": 2", NULL },
     { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace -1", "\"experts\": 8", NULL },
+    { "--deepspeed --ds-sequence-parallel-size 2", NULL, "\"cp_comm_type\": \"a2a\"" },
+    { "--deepspeed --ds-sequence-parallel-size 2", NULL, "\"context_parallel_size\": 2" },
+    { "--deepspeed --ds-sequence-parallel-size 2", NULL, "\"framework\": \"deepspeed\"" },
+    { "--deepspeed --ds-sequence-parallel-size 1", NULL, "\"framework\": \"megatron-deepspeed-2022\"" },
     { "--context-parallel-size 2 --context-parallel-algo ulysses_cp_algo", NULL, "\"cp_comm_type\": \"a2a\"" },
     { "--context-parallel-size 2 --context-parallel-algo megatron_cp_algo", NULL, "\"cp_comm_type\": \"p2p\"" },
     { "--num-experts 8 --expert-model-parallel-size 2 --moe-token-dispatcher-type alltoall_seq", NULL,

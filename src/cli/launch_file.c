@@ -11,7 +11,7 @@
 static char *named_file(const char *text)
 {
   g_autoptr(GRegex) regex = g_regex_new("(?:--deepspeed(?:_config)?|--config[_-]file|^\\s*deepspeed:)[\\s=]+[\"']?"
-                                        "([^\\s\"']+\\.(?:json|ya?ml))\\b", G_REGEX_MULTILINE, 0, NULL);
+                                        "([^\\s\"'#][^\\s\"']*\\.(?:json|ya?ml))\\b", G_REGEX_MULTILINE, 0, NULL);
   g_autoptr(GMatchInfo) match = NULL;
 
   gboolean names = g_utf8_validate(text, -1, NULL) && g_regex_match(regex, text, 0, &match);

@@ -15,6 +15,7 @@ static const char *const spellings[][10] = {
     "activations_checkpoint_granularity", "activations_checkpoint_num_layers", "checkpoint_num_layers", NULL },
   { "attention_backend", "use_flash_attn", NULL },
   { "expert_model_parallel_size", "moe_expert_parallel_size", NULL },
+  { "context_parallel_size", "ds_sequence_parallel_size", NULL },
 };
 
 static void change_clear(gpointer data)

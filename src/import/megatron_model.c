@@ -484,7 +484,8 @@ static gboolean check_arguments(Reading *r)
   static const char alone[] = "only the training of a language model alone is simulated";
   static const char *const arguments[][2] = {
     { "vision_model_type", alone }, { "language_model_type", alone }, { "task", alone },
-    { "image_token_id", alone },
+    { "image_token_id", alone }, { "num_tokens_to_generate", alone }, { "prompts", alone },
+    { "incoming_requests_per_sec", alone },
     { "perform_rl_step", "answers that a step first generates are not simulated" },
     { "heterogeneous_layers_config_path", "layers that another file tells one by one are not read" },
     { "heterogeneous_layers_config_encoded_json", "layers that are told one by one are not read" },

@@ -274,14 +274,14 @@ static void put_overlap(Reading *r, const Degrees *d, JsonWriter *w)
 
 /* ---- passes ---- */
 
-/* Of MindSpeed-LLM's argument, where cp_comm_type says nothing. */
+/* Of MindSpeed-LLM's argument, and of Megatron-DeepSpeed's Ulysses, where cp_comm_type says nothing. */
 static const char *context_algorithm(Reading *r)
 {
   const char *text = reading_text(r, "context_parallel_algo");
 
   if (*text && !g_str_equal(text, "megatron_cp_algo") && !g_str_equal(text, "ulysses_cp_algo"))
     launch_assume(&r->to, "context_parallel_algo: %s is taken as megatron_cp_algo", text);
-  return g_str_equal(text, "ulysses_cp_algo") ? "a2a" : "p2p";
+  return g_str_equal(text, "ulysses_cp_algo") || reading_int(r, "ds_sequence_parallel_size", 1) > 1 ? "a2a" : "p2p";
 }
 
 static void put_context(Reading *r, const Degrees *d, JsonWriter *w)
@@ -465,7 +465,7 @@ static const char *framework_of(Reading *r, const Degrees *d)
 
   reading_flag(r, "no_pipeline_parallel");
   if (d->deepspeed) /* experts over ranks and states on the host are later than BLOOM's software */
-    return d->ep > 1 || reading_flag(r, "cpu_optimizer") ? "deepspeed" : "megatron-deepspeed-2022";
+    return d->ep > 1 || d->cp > 1 || reading_flag(r, "cpu_optimizer") ? "deepspeed" : "megatron-deepspeed-2022";
   if (old && !r->from->listed)
     return "megatron-2021";
   if (reading_flag(r, "moe_paged_stash") || *reading_text(r, "moe_expert_rank_capacity_factor"))
@@ -545,7 +545,7 @@ static gboolean read_degrees(Reading *r, Degrees *d)
   d->deepspeed = reading_deepspeed(r);
   d->tp = MAX(1, reading_int(r, "tensor_model_parallel_size", 1));
   d->pp = MAX(1, reading_int(r, "pipeline_model_parallel_size", 1));
-  d->cp = MAX(1, reading_int(r, "context_parallel_size", 1));
+  d->cp = MAX(1, reading_int(r, "context_parallel_size", reading_int(r, "ds_sequence_parallel_size", 1)));
   d->ep = MAX(1, reading_int(r, "expert_model_parallel_size", reading_int(r, "moe_expert_parallel_size", 1)));
   d->micro = MAX(1, reading_int(r, "micro_batch_size", 1));
   d->etp = MAX(1, reading_int(r, "expert_tensor_parallel_size", d->deepspeed ? 1 : d->tp));
