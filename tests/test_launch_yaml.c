@@ -83,4 +83,26 @@ START_TEST(is_refused)
 }
 END_TEST
 
-TEST_MAIN("launch-yaml", arguments_are_read, programs, is_refused)
+/* There is one switch for both places: where one alone has dropout, that is said. */
+START_TEST(dropouts)
+{
+  static const struct { const char *more, *model, *says; } cases[] = {
+    { "", "\"dropout\": false", NULL },
+    { "  --attention-dropout: 0.1\n  --hidden-dropout: 0.2\n", "\"dropout\": true", NULL },
+    { "  --hidden-dropout: 0.1\n", "\"dropout\": true",
+      "dropout: 0 in attention and 0.1 behind it: simulated in both: attention takes longer with it" },
+    { "  --attention-dropout: 0.2\n", "\"dropout\": true", "dropout: 0.2 in attention and 0 behind it: simulated in both" } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Launch) l = read_yaml(cases[i].more, "", NULL);
+    const char *said = NULL;
+    ck_assert(l && strstr(l->model, cases[i].model));
+    for (guint k = 0; k < l->assumed->len; k++)
+      if (g_str_has_prefix(l->assumed->pdata[k], "dropout"))
+        said = l->assumed->pdata[k];
+    ck_assert_msg(g_strcmp0(said, cases[i].says) == 0, "%s", said);
+  }
+}
+END_TEST
+
+TEST_MAIN("launch-yaml", arguments_are_read, programs, dropouts, is_refused)

@@ -14,7 +14,7 @@ const SettingGroup megatron_flag_groups[] = {
       "null_tokenizer_*", "sft_tokenizer_*", "chat_template", "*pad_vocab_size", NULL } },
   { FALSE, "steps, learning rate and other constants",
     { "lr", "lr_*", "min_lr", "decoupled_*", "train_iters", "train_samples", "train_tokens", "weight_decay*",
-      "start_weight_decay", "end_weight_decay", "clip_grad", "adam_*", "override_opt*", "use_checkpoint_opt*",
+      "start_weight_decay", "end_weight_decay", "clip_grad", "adam_*", "override_opt*", "override_lr*", "use_checkpoint_opt*",
       "init_method_*", "seed", "loss_scale*", "initial_loss_scale", "min_loss_scale", "hysteresis",
       "rampup_batch_size", "step_batch_size_schedule", "*_loss_coeff", "moe_router_load_balancing_type", "exit_*",
       "!muon_no_split_qkv", "!muon_use_syrk", "!muon_fp32_*", "muon_*", "moe_router_bias_update_rate", "skip_train",

@@ -388,8 +388,12 @@ static void put_feed_forward(Reading *r, JsonWriter *w)
 static void put_dropout(Reading *r, JsonWriter *w)
 {
   gboolean said = *reading_text(r, "attention_dropout") || *reading_text(r, "hidden_dropout");
+  double inside = reading_real(r, "attention_dropout", 0.1), behind = reading_real(r, "hidden_dropout", 0.1);
 
-  json_put_bool(w, "dropout", reading_real(r, "attention_dropout", 0.1) + reading_real(r, "hidden_dropout", 0.1) > 0);
+  json_put_bool(w, "dropout", inside + behind > 0);
+  if ((inside > 0) != (behind > 0))
+    launch_assume(&r->to, "dropout: %g in attention and %g behind it: simulated in both%s", inside, behind,
+                  inside > 0 ? "" : ": attention takes longer with it");
   if (!said)
     launch_assume(&r->to, "dropout: 0.1, as nothing says --attention-dropout or --hidden-dropout: attention takes "
                           "longer with it");
