@@ -48,9 +48,9 @@ static const char *kind_of(ConfigReading *r)
 /* Width of the feed-forward part behind its gate. */
 static int inner_width(ConfigReading *r, int hidden)
 {
-  int whole = config_int(r, MODEL "mlp_hidden_size", config_int(r, MODEL "mlp_ratio", 4) * hidden);
+  gint64 usual = CLAMP((gint64)config_int(r, MODEL "mlp_ratio", 4) * hidden, 0, G_MAXINT);
 
-  return whole / 2;
+  return config_int(r, MODEL "mlp_hidden_size", (int)usual) / 2;
 }
 
 static gboolean read_model(ConfigReading *r)
@@ -114,7 +114,7 @@ static int checkpointed(const char *strategy, int blocks)
 
   for (gsize i = 0; i < G_N_ELEMENTS(strategies); i++)
     if (g_str_equal(strategy, strategies[i].name)) {
-      int first = (blocks + strategies[i].of - 1) / strategies[i].of;
+      int first = blocks / strategies[i].of + (blocks % strategies[i].of > 0);
       return strategies[i].others ? blocks - first : first;
     }
   return -1;
