@@ -32,7 +32,9 @@ gboolean exports_check(char *const *exports, GError **error)
     if (!tool_of(exports[i])) {
       g_autofree char *tools = exporter_list();
       g_auto(GStrv) names = g_strsplit(tools, ", ", -1), parts = g_strsplit(exports[i], "=", 2);
-      g_autofree char *meant = names_meant((const char *const *)names, parts[0] ? parts[0] : "");
+      gboolean known = parts[0] && exporter_find(parts[0]);
+      g_autofree char *meant = known ? g_strdup_printf("; did you mean %s=FILE?", parts[0])
+                                     : names_meant((const char *const *)names, parts[0] ? parts[0] : "");
       return input_error(error, "--export: %s: expected TOOL=FILE with a tool of %s%s", exports[i], tools, meant);
     }
   return TRUE;

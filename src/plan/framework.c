@@ -430,6 +430,11 @@ static const struct {
   { "accelerate", "fsdp", FALSE },
   { "transformers", "fsdp", FALSE },
   { "pytorch", "fsdp", FALSE },
+  { "litgpt", "fsdp", FALSE },
+  { "olmo", "fsdp", FALSE },
+  { "axolotl", "fsdp", FALSE },
+  { "llama-factory", "fsdp", FALSE },
+  { "trl", "fsdp", FALSE },
 };
 
 static gboolean is_dated(const char *name, const char *begin)

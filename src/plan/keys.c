@@ -384,7 +384,7 @@ static gboolean same_name(const char *a, const char *b)
 {
   g_autofree char *x = g_strdelimit(g_strdup(a), "-", '_'), *y = g_strdelimit(g_strdup(b), "-", '_');
 
-  return g_str_equal(x, y);
+  return g_ascii_strcasecmp(x, y) == 0;
 }
 
 const PlanKey *plan_key_named(const char *name)

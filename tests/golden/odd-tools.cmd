@@ -1,0 +1,1 @@
+for e in accelerate accelerat=x made-up=x; do tdp-plan --model gpt2 --cluster dgx-h100 --gpus 8 --export $e; done; for f in litgpt OLMo axolotl; do tdp-plan --model gpt2 --cluster dgx-h100 --gpus 8 --framework $f; done; tdp-plan --model llama-3.2-1b --cluster dgx-h100 --gpus 8 --fix TP=2,Micro-Batch-Size=1 --top=1 | sed -n '/^plan/p'
