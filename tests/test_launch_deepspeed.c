@@ -44,7 +44,8 @@ static const struct {
   { "{ \"zero_optimization\": { \"stage\": 1 }, " STEPS "4 }", 8, { "\"global_batch_size\": 32" },
     "train_micro_batch_size_per_gpu: 1: the file names no batch\n" },
   /* a bucket that is DeepSpeed's own is as none */
-  { "{ " MICRO "2, \"zero_optimization\": { \"stage\": 2, \"reduce_bucket_size\": 5e8 } }", 8, { "!reduce_bucket_size" }, "" },
+  { "{ " MICRO "2, \"zero_optimization\": { \"stage\": 2, \"reduce_bucket_size\": 5e8 } }", 8,
+    { "!reduce_bucket_size" }, "" },
   { "{ " MICRO "2, \"zero_optimization\": { \"stage\": 2, \"reduce_bucket_size\": 2e8 } }", 8,
     { "\"reduce_bucket_size\": 200000000" }, "" },
   /* the form of the first release */

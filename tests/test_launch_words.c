@@ -410,8 +410,6 @@ END_TEST
 START_TEST(not_simulated)
 {
   static const char *const bad[][2] = {
-    { "--num-tokens-to-generate 30", "x.sh: --num-tokens-to-generate: 30: expected nothing, as only the training of a language "
-      "model alone is simulated" },
     { "--perform-rl-step", "x.sh: --perform-rl-step: expected nothing, as answers that a step first generates are not simulated" },
     { "--heterogeneous-layers-config-path nas.json", "x.sh: --heterogeneous-layers-config-path: nas.json: expected nothing, as "
       "layers that another file tells one by one are not read" },

@@ -8,7 +8,8 @@
 
 #define MODEL "ENV_VARS:\n  NCCL_NVLS_ENABLE: 0\nMODEL_ARGS:\n  # the model\n  --num-layers: 4\n" \
               "  --hidden-size: 64\n  --num-attention-heads: 4\n  --seq-length: 128\n" \
-              "  --max-position-embeddings: 128\n  --attention-dropout: 0.0\n  --hidden-dropout: 0.0\n  --vocab-size: 1024\n"
+              "  --max-position-embeddings: 128\n  --vocab-size: 1024\n" \
+              "  --attention-dropout: 0.0\n  --hidden-dropout: 0.0\n"
 
 static Launch *read_yaml(const char *more, const char *given, GError **error)
 {
@@ -55,7 +56,8 @@ START_TEST(programs)
 {
   static const struct { const char *more, *model; } cases[] = {
     { "  --tokenizer-type: BertWordPieceLowerCase\n", "BertForPreTraining" },
-    { "  --encoder-num-layers: 2\n  --encoder-seq-length: 128\n  --decoder-seq-length: 32\n", "\"model_type\": \"t5\"" } };
+    { "  --encoder-num-layers: 2\n  --encoder-seq-length: 128\n  --decoder-seq-length: 32\n",
+      "\"model_type\": \"t5\"" } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(GError) error = NULL;
@@ -71,6 +73,7 @@ START_TEST(is_refused)
   static const struct { const char *more, *message; } cases[] = {
     { "  --tensor-model-parallel-size: ${TP}\n",
       "x.yaml: --tensor-model-parallel-size: $TP: expected a number, and nothing" },
+    { "  --num-tokens-to-generate: 30\n", "x.yaml: --num-tokens-to-generate: 30: expected nothing, as only the training" },
     { "  --micro-batch-size: few\n", "x.yaml: --micro-batch-size: few: expected a number" },
     { "  --tensor-model-parallel-size: 3\n", "x.yaml: --gpus: 8: expected a multiple" } };
 
@@ -91,7 +94,8 @@ START_TEST(dropouts)
     { "  --attention-dropout: 0.1\n  --hidden-dropout: 0.2\n", "\"dropout\": true", NULL },
     { "  --hidden-dropout: 0.1\n", "\"dropout\": true",
       "dropout: 0 in attention and 0.1 behind it: simulated in both: attention takes longer with it" },
-    { "  --attention-dropout: 0.2\n", "\"dropout\": true", "dropout: 0.2 in attention and 0 behind it: simulated in both" } };
+    { "  --attention-dropout: 0.2\n", "\"dropout\": true",
+      "dropout: 0.2 in attention and 0 behind it: simulated in both" } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Launch) l = read_yaml(cases[i].more, "", NULL);

@@ -211,7 +211,8 @@ START_TEST(stops_are_heard)
 }
 END_TEST
 
-/* Words of rankings: short names, on and off, no brackets. A switch that only one of the plans writes is off in the other. */
+/* Words of rankings: short names, on and off, no brackets. A switch that one plan alone writes is the contrary in the
+ * other. */
 START_TEST(changes_are_short)
 {
   g_autoptr(Model) model = model_load("models/llama-3.1-8b.json", NULL);
@@ -239,5 +240,5 @@ START_TEST(changes_are_short)
 }
 END_TEST
 
-TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, few_changes_make_it_fit, threads_are_no_matter, stops_are_heard,
-          changes_are_short)
+TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, few_changes_make_it_fit,
+          threads_are_no_matter, stops_are_heard, changes_are_short)

@@ -219,8 +219,8 @@ static const GOptionEntry options[] = {
   { "pareto", 0, 0, G_OPTION_ARG_STRING, INTO(pareto),
     "The Pareto front: plans that no other beats in both objectives", "NAME,NAME" },
   { "question", 0, 0, G_OPTION_ARG_STRING, INTO(question),
-    "Answer one of fewest-gpus, largest-model, largest-batch, largest-context, sensitivity, scaling, jitter, lost-nodes or "
-    "training", "NAME" },
+    "Answer one of fewest-gpus, largest-model, largest-batch, largest-context, sensitivity, scaling, jitter, "
+    "lost-nodes or training", "NAME" },
   { "why-not", 0, 0, G_OPTION_ARG_STRING, INTO(why_not),
     "Say why no plan with these values won, as in tp=4,pp=16", "LIST" },
   { "operations", 0, 0, G_OPTION_ARG_FILENAME, INTO(operations),

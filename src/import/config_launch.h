@@ -1,4 +1,5 @@
-/* Runs told by files of settings: nanotron's, torchtitan's, DeepSpeed's, accelerate's, OLMo's, litgpt's. Private to this folder. */
+/* Runs told by files of settings: nanotron's, torchtitan's, DeepSpeed's, accelerate's, OLMo's, litgpt's. Private to
+ * this folder. */
 #ifndef TDP_IMPORT_CONFIG_LAUNCH_H
 #define TDP_IMPORT_CONFIG_LAUNCH_H
 
