@@ -590,7 +590,8 @@ TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { argu
            { what_nobody_asks_for_is_said }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
            { patterns_of_experts, 16 }, { shares_of_mamba, 7 }, { other_programs, 6 }, { patched_arguments },
-           { branches_arguments }, { experts_of_deepspeed }, { batches_of_deepspeed }, { stages_of_deepspeed }, { optimizers_of_deepspeed }, { modes_of_muon },
+           { branches_arguments }, { experts_of_deepspeed }, { batches_of_deepspeed }, { stages_of_deepspeed },
+           { optimizers_of_deepspeed }, { modes_of_muon },
            { defaults_of_torchtitan }, { functions_of_torchtitan },
            { functions_stand_in_any_order }, { functions_say_what_is_left },
            { functions_are_bounded })

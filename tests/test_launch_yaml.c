@@ -73,7 +73,8 @@ START_TEST(is_refused)
   static const struct { const char *more, *message; } cases[] = {
     { "  --tensor-model-parallel-size: ${TP}\n",
       "x.yaml: --tensor-model-parallel-size: $TP: expected a number, and nothing" },
-    { "  --num-tokens-to-generate: 30\n", "x.yaml: --num-tokens-to-generate: 30: expected nothing, as only the training" },
+    { "  --num-tokens-to-generate: 30\n",
+      "x.yaml: --num-tokens-to-generate: 30: expected nothing, as only the training" },
     { "  --micro-batch-size: few\n", "x.yaml: --micro-batch-size: few: expected a number" },
     { "  --tensor-model-parallel-size: 3\n", "x.yaml: --gpus: 8: expected a multiple" } };
 
