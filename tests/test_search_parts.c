@@ -231,6 +231,179 @@ START_TEST(parts_make_blocks_again_where_these_do_not_fit)
 }
 END_TEST
 
+/* ---- halves ---- */
+
+/* What is met in a part: plans by their place in the space, and how many rules turned down or others beat. */
+typedef struct {
+  GArray *inner;  /* SpacePart */
+  GArray *places; /* gint64, of plans that pass; negative: it makes whole blocks again */
+  gint64 rejected;
+} Met;
+
+static gboolean meet_plan(gpointer data, const SpaceLeaf *leaf)
+{
+  Met *met = data;
+  gint64 place = leaf->plan->recompute == RECOMPUTE_FULL ? -1 - leaf->index : leaf->index;
+
+  g_array_append_val(met->places, place);
+  return FALSE;
+}
+
+static void meet_rejected(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)plan, (void)rule;
+  ck_assert_int_gt(plans, 0);
+  ((Met *)data)->rejected += plans;
+}
+
+static void meet_inner(gpointer data, const SpacePart *part)
+{
+  g_array_append_val(((Met *)data)->inner, *part);
+}
+
+/* All of it. Returns how many plans it has. */
+static gint64 meet_all(SpaceWalk *walk, const SpacePart *part, Met *met)
+{
+  g_array_set_size(met->inner, 0);
+  g_array_set_size(met->places, 0);
+  met->rejected = 0;
+  space_walk_enter(walk, part);
+  for (guint i = 0; i < met->inner->len; i++) {
+    const SpacePart inner = g_array_index(met->inner, SpacePart, i);
+    space_walk_enter(walk, &inner);
+  }
+  return met->places->len + met->rejected;
+}
+
+static int by_place(gconstpointer a, gconstpointer b)
+{
+  const gint64 *x = a, *y = b;
+  return *x < *y ? -1 : *x > *y;
+}
+
+static GArray *sorted_places(const Met *met, const Met *more)
+{
+  GArray *all = g_array_copy(met->places);
+
+  if (more)
+    g_array_append_vals(all, more->places->data, more->places->len);
+  g_array_sort(all, by_place);
+  return all;
+}
+
+static Met new_met(void)
+{
+  return (Met) { g_array_new(FALSE, FALSE, sizeof(SpacePart)), g_array_new(FALSE, FALSE, sizeof(gint64)), 0 };
+}
+
+static void clear_met(Met *met)
+{
+  g_array_unref(met->inner);
+  g_array_unref(met->places);
+}
+
+/* Whichever half is met, it has its own plans alone, in the places that they have in the whole. */
+static void check_halves(SpaceWalk *walk, Met *met, const SpacePart *whole, const SpacePart *made,
+                         const SpacePart *kept)
+{
+  ck_assert_int_eq(meet_all(walk, whole, met), whole->plans);
+  g_autoptr(GArray) all = sorted_places(met, NULL);
+  Met others = new_met();
+  ck_assert_int_eq(made->plans + kept->plans, whole->plans);
+  ck_assert_int_eq(meet_all(walk, kept, met), kept->plans);
+  g_array_append_vals(others.places, met->places->data, met->places->len);
+  for (guint i = 0; i < met->places->len; i++)
+    ck_assert_int_ge(g_array_index(met->places, gint64, i), 0);
+  ck_assert_int_eq(meet_all(walk, made, met), made->plans);
+  for (guint i = 0; i < met->places->len; i++)
+    ck_assert_int_lt(g_array_index(met->places, gint64, i), 0);
+  g_autoptr(GArray) both = sorted_places(met, &others);
+  ck_assert_uint_eq(both->len, all->len);
+  ck_assert_mem_eq(both->data, all->data, all->len * sizeof(gint64));
+  ck_assert(space_part_plan(walk, made).recompute == RECOMPUTE_FULL);
+  ck_assert(space_part_plan(walk, kept).recompute != RECOMPUTE_FULL);
+  clear_met(&others);
+}
+
+/* Bounds of both halves against all plans of the part. Returns whether the one left waits longer than the whole. */
+static gboolean check_half_bounds(const SpacePart *whole, const SpacePart *made, const SpacePart *kept, double device,
+                                  const GArray *plans)
+{
+  ck_assert_double_gt(kept->memory_bytes, device);
+  ck_assert_double_eq(kept->bound_s, whole->bound_s);
+  for (guint i = 0; i < plans->len; i++) {
+    const Made *plan = &g_array_index(plans, Made, i);
+    const SpacePart *half = plan->made ? made : kept;
+    ck_assert_double_le(half->memory_bytes, plan->peak);
+    ck_assert_double_le(half->bound_s, plan->step_s);
+  }
+  return made->bound_s > whole->bound_s;
+}
+
+/* What parts are divided by in between changes no bounds. */
+static void check_bounds_again(SpaceWalk *walk, SpaceWalk *other, const SpacePart *part)
+{
+  SpacePart again = *part, own;
+
+  again.bound_s = 0;
+  own = again;
+  space_bound_part(walk, &again);
+  space_bound_part(other, &own);
+  ck_assert_double_eq(again.bound_s, own.bound_s);
+  ck_assert_double_eq(again.memory_bytes, own.memory_bytes);
+}
+
+/* On devices of several sizes, parts of which nothing fits but plans that make whole blocks again, and others. */
+START_TEST(parts_divide_where_kept_blocks_do_not_fit)
+{
+  static const char *const names[] = { "megatron-core-2026", "megatron-core", "deepspeed", "torchtitan" };
+  g_autoptr(GPtrArray) plans = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
+  int divided = 0, later = 0, whole = 0;
+  Instance in;
+
+  long_sequences(&in, names[_i / 2], 8);
+  in.options.brief = FALSE;
+  in.base.global_batch = 16;
+  if (_i % 2) {
+    model_free(in.model);
+    in.model = fixture_experts(8, 256, 4, 4, 4096, 512);
+  }
+  for (double share = 0.05; share < 30; share *= 2) {
+    in.cluster->device.memory_bytes = share * 1e9;
+    g_autoptr(GArray) parts = outer_parts(&in, FALSE);
+    g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
+    Met met = new_met();
+    const SpaceVisitor visit = { meet_plan, TRUE, meet_rejected, &met, NULL, meet_inner, NULL, INFINITY };
+    g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &visit);
+    g_autoptr(SpaceWalk) other = space_walk_new(in.model, in.cluster, &in.options, prices, &visit);
+    space_walk_all(walk);
+    space_walk_all(other);
+    for (guint i = parts->len; i-- > 0;) {
+      SpacePart made = g_array_index(parts, SpacePart, i), all = made, kept;
+      SpacePart larger = g_array_index(parts, SpacePart, MIN(i + 1, parts->len - 1));
+      space_divide_part(walk, &larger, &kept);
+      gboolean divides = space_divide_part(walk, &made, &kept);
+      check_bounds_again(walk, other, &larger);
+      check_bounds_again(walk, other, &all);
+      whole += !divides;
+      if (!divides)
+        continue;
+      const Plan plan = space_part_plan(walk, &all);
+      g_autoptr(GArray) simulated = plans_of(&in, &all, &plan);
+      later += check_half_bounds(&all, &made, &kept, in.cluster->device.memory_bytes, simulated);
+      check_halves(walk, &met, &all, &made, &kept);
+      ck_assert(!space_divide_part(walk, &made, &kept));
+      divided++;
+    }
+    clear_met(&met);
+  }
+  ck_assert_int_gt(divided, 4);
+  ck_assert_int_gt(later, 4);
+  ck_assert_int_gt(whole, 4);
+  instance_clear(&in);
+}
+END_TEST
+
 /* Fewer tokens a rank are searched where they are asked for or fixed. */
 START_TEST(context_is_opened)
 {
@@ -249,4 +422,5 @@ START_TEST(context_is_opened)
 END_TEST
 
 TEST_LOOPS("search parts", { context_is_opened, 1 }, { parts_count_inputs_of_blocks, 4 },
-           { parts_count_each_input_once, 2 }, { parts_make_blocks_again_where_these_do_not_fit, 8 })
+           { parts_count_each_input_once, 2 }, { parts_make_blocks_again_where_these_do_not_fit, 8 },
+           { parts_divide_where_kept_blocks_do_not_fit, 8 })

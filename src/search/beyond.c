@@ -172,7 +172,8 @@ static GArray *least_over(Search *s, double limit_s)
   while (near->len < REFINE_BOUNDED && s->over_queue->len > 0 && !search_stops(s)) {
     const QueueItem item = queue_pop(s->over_queue);
     const SpacePart part = item.kind == QUEUE_PART ? g_array_index(s->parts, SpacePart, item.at) : (SpacePart) { 0 };
-    if (item.kind == QUEUE_PART && part.pass >= 0 && part.recompute == RECOMPUTE_NONE && part.bound_s < limit_s) {
+    gboolean keeps = part.pass < 0 ? part.half == HALF_KEPT : part.recompute == RECOMPUTE_NONE;
+    if (item.kind == QUEUE_PART && keeps && part.bound_s < limit_s) {
       space_walk_enter(s->walk, &part);
       continue;
     }

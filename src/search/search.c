@@ -260,7 +260,7 @@ static void look_into(Search *s, const QueueItem *item)
   SpacePart *part = &g_array_index(s->parts, SpacePart, item->at);
   if (!search_promises(s, item->value, search_second(s, &s->layout, part->bound_s, part->memory_bytes)))
     search_skip_part(s, part, item->value, FALSE);
-  else if (bound_again(s, part))
+  else if (bound_again(s, part) || search_divide(s, item->at))
     queue_part(s, item->at);
   else
     search_enter(s, item->at, item->value);

@@ -59,6 +59,10 @@ gboolean search_stops(const Search *s);
 /* Meets what is in a part; a stop leaves it halfway. */
 void search_enter(Search *s, guint at, double value);
 
+/* Divides a part where memory forbids plans that make no whole blocks again, which are put aside (space_divide_part).
+ * TRUE: what is left of it has to wait for others. */
+gboolean search_divide(Search *s, guint at);
+
 /* Seconds that a plan takes at least by its order of passes: as a like search knows where that is too slow, else anew. */
 double search_order_s(Search *s, const Plan *plan, const Layout *layout, const PriceSums *sums);
 

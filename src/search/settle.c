@@ -272,6 +272,20 @@ void search_enter(Search *s, guint at, double value)
   s->halfway_value = value;
 }
 
+gboolean search_divide(Search *s, guint at)
+{
+  SpacePart *part = &g_array_index(s->parts, SpacePart, at), others;
+  const double bound_s = part->bound_s;
+
+  if (s->options->brief || s->by_memory || part->pass >= 0 || !space_divide_part(s->walk, part, &others))
+    return FALSE;
+  gboolean waits = part->bound_s > bound_s;
+  g_array_append_val(s->parts, others);
+  g_array_set_size(s->within, s->parts->len);
+  search_put_part_over(s, s->parts->len - 1);
+  return waits;
+}
+
 double search_order_s(Search *s, const Plan *plan, const Layout *layout, const PriceSums *sums)
 {
   double order_s = s->options->known > 0 ? floors_of_order(s->options->floors, plan) : 0;
@@ -332,8 +346,9 @@ static double least_kept(const Search *s, guint at)
 {
   const Within *in = &g_array_index(s->within, Within, at);
   double least = INFINITY, device = s->cluster->device.memory_bytes;
+  gboolean divided = g_array_index(s->parts, SpacePart, at).half != HALF_BOTH;
 
-  if (!in->entered || s->options->fixed.value[KEY_RECOMPUTE_LAYERS] >= 0)
+  if (!in->entered || divided || s->options->fixed.value[KEY_RECOMPUTE_LAYERS] >= 0)
     return 0;
   for (guint i = in->part; i < in->parts_end; i++) {
     const SpacePart *choice = &g_array_index(s->parts, SpacePart, i);
@@ -354,6 +369,8 @@ void search_raise_bounds(Search *s)
     const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
     const ChoiceFloor choice = { part->index, least_within(s, i), isinf(part->memory_bytes) ? 0 : part->memory_bytes,
                                  least_split(s, i), part->split };
+    if (part->pass < 0 && part->half == HALF_KEPT)
+      continue; /* the other half says what fits */
     if (part->pass < 0) {
       PartFloor *floor = &g_array_index(bounds->parts, PartFloor, part->batch);
       floor->bound_s = choice.bound_s;

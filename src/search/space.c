@@ -68,6 +68,25 @@ static gboolean reject(Walk *w, const Plan *plan, int rule, gint64 plans)
   return TRUE;
 }
 
+gboolean space_in_half(const Walk *w, PartHalf half, int pass)
+{
+  return half == HALF_BOTH || (half == HALF_MADE) == (w->passes[pass].recompute == RECOMPUTE_FULL);
+}
+
+/* The same of all of a schedule and chunk count. */
+static gboolean reject_group(Walk *w, const Plan *plan, int rule)
+{
+  gint64 plans = 0;
+
+  if (rule == RULE_NONE)
+    return FALSE;
+  for (int i = 0; i < w->n_passes; i++)
+    plans += space_in_half(w, w->half, i) ? w->variants : 0;
+  w->visitor->rejected(w->visitor->data, plan, rule, plans);
+  w->space += w->n_passes * w->variants;
+  return TRUE;
+}
+
 /* Plans of the states from..to-1 of one choice of passes. */
 static gint64 count_variants(const Walk *w, int from, int to)
 {
@@ -247,12 +266,13 @@ static void walk_leaves(Walk *w, Plan plan)
   Plan group = plan;
 
   space_choose(&plan, &w->passes[0], &w->states[0]);
-  if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
+  if (rule != RULE_LAYERS && reject_group(w, &plan, rule))
     return;
   for (int i = 0; i < w->n_passes && !space_stops(w); i += 1 + w->passes[i].after) {
     space_choose(&plan, &w->passes[i], &w->states[0]);
     gint64 plans = w->variants * (1 + w->passes[i].after);
-    if (reject(w, &plan, space_check_part(w, &plan, PLAN_PASSES), plans) ||
+    w->space += space_in_half(w, w->half, i) ? 0 : plans;
+    if (!space_in_half(w, w->half, i) || reject(w, &plan, space_check_part(w, &plan, PLAN_PASSES), plans) ||
         reject(w, &plan, w->beaten[i] ? (int)REJECT_BEATEN : RULE_NONE, plans))
       continue;
     gboolean apart = offload_keeps(&plan.offload) || excluded_reads_passes(&plan, w->model, w->cluster);
@@ -385,7 +405,7 @@ void space_each_group(Walk *w, Plan plan, SpaceGroupFunc each, gconstpointer dat
 
 static void walk_group(Walk *w, const Plan *group, gconstpointer rule)
 {
-  if (!reject(w, group, *(const int *)rule, w->n_passes * w->variants))
+  if (!reject_group(w, group, *(const int *)rule))
     walk_leaves(w, *group);
 }
 

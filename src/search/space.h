@@ -114,6 +114,9 @@ typedef struct {
   gint64 index;    /* of the first of them in the space; those of the next set of modules come behind all of them */
 } SpaceLeaf;
 
+/* Plans of some degrees and a micro-batch that a part holds: all, those that make whole blocks again, or the others. */
+typedef enum { HALF_BOTH, HALF_MADE, HALF_KEPT } PartHalf;
+
 /*
  * Plans that are bounded as one before any of them is looked at: all of some degrees and a micro-batch, or of these
  * the ones of a schedule, chunk count and choice of passes, with every state. The bounds are below those of each of
@@ -138,6 +141,7 @@ typedef struct {
   guint8 floored;      /* its bounds are those that a like search knows; space_bound_part() may raise them */
   guint8 uneven;       /* its plans have the split that is best under the cluster's rates */
   guint8 recompute;    /* of its choice of passes; where that is open, 0 */
+  guint8 half;         /* PartHalf; of a part of degrees and a micro-batch */
 } SpacePart;
 
 typedef struct {
@@ -176,6 +180,11 @@ guint64 space_walk_splits(const SpaceWalk *walk);
 
 /* Bounds of a part of degrees and a micro-batch of its own, where they are above those that are known of it. */
 void space_bound_part(SpaceWalk *walk, SpacePart *part);
+
+/* Divides a part of degrees and a micro-batch where memory forbids all of its plans that make no whole blocks again:
+ * these are `others` then, with the bytes that they need at least, and what is left has bounds of its own. FALSE: some
+ * of them may fit, or nobody knows. */
+gboolean space_divide_part(SpaceWalk *walk, SpacePart *part, SpacePart *others);
 
 /* One of its plans, which may break a rule. */
 Plan space_part_plan(SpaceWalk *walk, const SpacePart *part);

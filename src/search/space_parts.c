@@ -183,6 +183,15 @@ static void choose_of(Walk *w, guint degrees)
   w->at = degrees + 1;
 }
 
+static Plan degrees_of(SpaceWalk *w, const SpacePart *part)
+{
+  Plan plan = g_array_index(w->degrees, Plan, part->degrees);
+
+  choose_of(w, part->degrees);
+  plan.micro_batch = part->micro_batch;
+  return plan;
+}
+
 /* Works out what bounds of the degrees go by, and what plans of them may choose. */
 static void bound_degrees(Walk *w, guint degrees)
 {
@@ -428,15 +437,6 @@ void space_meet_batch(Walk *w, const Plan *plan)
   w->visitor->part(w->visitor->data, &part);
 }
 
-static Plan degrees_of(SpaceWalk *w, const SpacePart *part)
-{
-  Plan plan = g_array_index(w->degrees, Plan, part->degrees);
-
-  choose_of(w, part->degrees);
-  plan.micro_batch = part->micro_batch;
-  return plan;
-}
-
 void space_bound_part(SpaceWalk *w, SpacePart *part)
 {
   const double bound_s = part->bound_s;
@@ -450,6 +450,51 @@ void space_bound_part(SpaceWalk *w, SpacePart *part)
   w->bound.working_bytes = w->bound.keeping.bytes = 0;
   part->bound_s = MAX(part->bound_s, bound_s);
   part->floored = FALSE;
+}
+
+/* ---- halves ---- */
+
+static void add_shape(Walk *w, const Plan *group, gconstpointer data)
+{
+  LeastShape shape = { schedule_index(group->schedule), group->vpp };
+
+  (void)data;
+  g_array_append_val(w->bound.shapes, shape);
+}
+
+/* Of bound_degrees(), the schedules alone. */
+static void shape_degrees(Walk *w, const Plan *plan)
+{
+  w->bound.of = 0;
+  g_array_set_size(w->bound.shapes, 0);
+  space_each_group(w, *plan, add_shape, NULL);
+}
+
+gboolean space_divide_part(SpaceWalk *w, SpacePart *part, SpacePart *others)
+{
+  const Plan plan = degrees_of(w, part);
+  int made = 0;
+
+  for (int i = 0; i < w->n_passes; i++)
+    made += space_in_half(w, HALF_MADE, i);
+  if (part->half != HALF_BOTH || made == 0 || made == w->n_passes)
+    return FALSE;
+  price_cache_trim(w->prices, PRICES_HELD_BYTES);
+  shape_degrees(w, &plan);
+  w->bound.keeping.bytes = 0; /* a larger micro-batch may have come before */
+  double bytes = space_keeping_bytes(w, plan, part->degrees);
+  w->bound.keeping.bytes = 0;
+  if (bytes <= w->cluster->device.memory_bytes)
+    return FALSE;
+  *others = *part;
+  others->half = HALF_KEPT;
+  others->memory_bytes = MAX(part->memory_bytes, bytes);
+  others->plans = part->plans / w->n_passes * (w->n_passes - made);
+  part->half = HALF_MADE;
+  part->plans -= others->plans;
+  part->kept_bytes = bytes;
+  part->bound_s = fmax(part->bound_s, made_again_s(w, plan, part->degrees));
+  return TRUE;
 }
 
 /* ---- the way back ---- */
@@ -469,7 +514,10 @@ Plan space_part_plan(SpaceWalk *w, const SpacePart *part)
 {
   Plan plan = part->pass < 0 ? degrees_of(w, part) : group_of(w, part);
 
-  space_choose(&plan, &w->passes[MAX(part->pass, 0)], &w->states[0]);
+  int pass = MAX(part->pass, 0);
+  while (part->pass < 0 && !space_in_half(w, part->half, pass))
+    pass++;
+  space_choose(&plan, &w->passes[pass], &w->states[0]);
   return plan;
 }
 
@@ -477,6 +525,7 @@ gboolean space_walk_enter(SpaceWalk *w, const SpacePart *part)
 {
   price_cache_trim(w->prices, PRICES_HELD_BYTES);
   w->stopped = FALSE;
+  w->half = part->half;
   if (part->pass < 0) {
     const Plan plan = degrees_of(w, part);
     w->space = part->index;

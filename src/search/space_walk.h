@@ -64,6 +64,7 @@ struct SpaceWalk {
   GArray *degrees;   /* Plan: degrees that parts have */
   guint at;          /* of them, one more than those that choices are of */
   DegreesBound bound;
+  PartHalf half;      /* of the part that is walked */
   int order;          /* of node types, that is walked */
   PassChoice passes[PASS_CHOICES];
   StateChoice states[STATE_CHOICES];
@@ -102,6 +103,9 @@ void space_set_schedule(Walk *walk, Plan *plan, const Schedule *schedule, int ch
 /* The i-th order of a mixed cluster's node types in the plan; the first is the cluster's own. */
 int space_count_orders(const Walk *walk);
 void space_set_order(const Walk *walk, Plan *plan, int i);
+
+/* Whether a choice of passes is of such a half. */
+gboolean space_in_half(const Walk *walk, PartHalf half, int pass);
 
 int space_check_part(const Walk *walk, const Plan *plan, PlanPart part);
 gboolean space_stops(Walk *walk);
