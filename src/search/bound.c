@@ -6,15 +6,14 @@
 #define SUMS 18
 
 /* Where the running sums of PriceSums lie. */
-static double **sum_at(PriceSums *s, int i)
-{
-  double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->weight_s, &s->either_s, &s->least_s,
-                            &s->least_input_s, &s->params, &s->expert_params, &s->narrow, &s->expert_narrow,
-                            &s->alone_s[PASS_FORWARD], &s->alone_s[PASS_BACKWARD], &s->alone_s[PASS_INPUT], &s->frozen,
-                            &s->expert_frozen, &s->saved, &s->deferred };
-  G_STATIC_ASSERT(G_N_ELEMENTS(sums) == SUMS);
-  return sums[i];
-}
+static const gsize sum_at[] = {
+#define AT(sum) G_STRUCT_OFFSET(PriceSums, sum)
+  AT(forward_s), AT(backward_s), AT(input_s), AT(weight_s), AT(either_s), AT(least_s), AT(least_input_s), AT(params),
+  AT(expert_params), AT(narrow), AT(expert_narrow), AT(alone_s[PASS_FORWARD]), AT(alone_s[PASS_BACKWARD]),
+  AT(alone_s[PASS_INPUT]), AT(frozen), AT(expert_frozen), AT(saved), AT(deferred),
+#undef AT
+};
+G_STATIC_ASSERT(G_N_ELEMENTS(sum_at) == SUMS);
 
 /* What a layer adds to each of them. */
 static void layer_parts(double parts[SUMS], const LayerPrice *p)
@@ -44,7 +43,7 @@ static void add_layers(PriceSums *s, const Model *model, int type)
   for (int i = 0; i < prices->n; i++)
     layer_parts(parts[i], &prices->layers[type * prices->n + i]);
   for (int k = 0; k < SUMS; k++) {
-    double *sum = *sum_at(s, k) + type * (n + 1);
+    double *sum = G_STRUCT_MEMBER(double *, s, sum_at[k]) + type * (n + 1);
     for (int i = 0; i < n; i++)
       sum[i + 1] = sum[i] + parts[prices->by_layer ? i : model->layers[i]][k];
   }
@@ -59,7 +58,7 @@ PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Clu
   s->cluster = cluster;
   s->prices = prices;
   for (int k = 0; k < SUMS; k++)
-    *sum_at(s, k) = block + k * entries;
+    G_STRUCT_MEMBER(double *, s, sum_at[k]) = block + k * entries;
   s->scratch[0] = s->scratch[1] = s->placeholder_bytes = INFINITY;
   s->alike = passes->recompute.scope.stages.stages == 0 && !wide_any(&passes->wide);
   for (int i = 2; i <= model->blocks; i++)
