@@ -404,6 +404,93 @@ START_TEST(parts_divide_where_kept_blocks_do_not_fit)
 }
 END_TEST
 
+typedef struct {
+  const Instance *in;
+  GArray *inner; /* SpacePart */
+  double least;  /* peak of plans that make nothing again */
+} Keeping;
+
+static gboolean meet_keeping(gpointer data, const SpaceLeaf *leaf)
+{
+  Keeping *k = data;
+  Metrics m;
+
+  if (leaf->plan->recompute == RECOMPUTE_NONE) {
+    instance_simulate(k->in, leaf->plan, NULL, &m);
+    k->least = MIN(k->least, m.peak_memory_bytes);
+  }
+  return FALSE;
+}
+
+static void meet_choice(gpointer data, const SpacePart *part)
+{
+  g_array_append_val(((Keeping *)data)->inner, *part);
+}
+
+/* What is said of a part's plans that keep everything, and of each choice of passes, against the simulated ones. Counts
+ * where that is more than of all of the part's plans. */
+static void check_keeping(SpaceWalk *walk, Keeping *k, const SpacePart *part, int *halves, int *choices)
+{
+  double bytes = space_all_kept_bytes(walk, part), least = INFINITY;
+
+  *halves += bytes > part->memory_bytes;
+  g_array_set_size(k->inner, 0);
+  space_walk_enter(walk, part);
+  for (guint i = 0; i < k->inner->len; i++) {
+    const SpacePart choice = g_array_index(k->inner, SpacePart, i);
+    if (choice.recompute != RECOMPUTE_NONE)
+      continue;
+    double own = space_all_kept_bytes(walk, &choice);
+    k->least = INFINITY;
+    space_walk_enter(walk, &choice);
+    ck_assert_double_ge(own, choice.memory_bytes);
+    ck_assert_double_le(own, k->least);
+    *choices += own > choice.memory_bytes;
+    least = MIN(least, k->least);
+  }
+  ck_assert_double_le(bytes, least);
+}
+
+/* Of layers that divide and that do not. */
+START_TEST(plans_that_keep_all_need_as_much)
+{
+  static const char *const names[] = { "megatron-core-2026", "megatron-core", "nemo-2026-06", "deepspeed" };
+  int divided = 0, halves = 0, choices = 0;
+  Instance in;
+
+  long_sequences(&in, names[_i / 2], 7);
+  in.options.brief = FALSE;
+  in.base.global_batch = 16;
+  if (_i % 2) {
+    model_free(in.model);
+    in.model = fixture_experts(8, 256, 4, 4, 4096, 512);
+  }
+  for (double share = 0.05; share < 3; share *= 2) {
+    in.cluster->device.memory_bytes = share * 1e9;
+    g_autoptr(GArray) parts = outer_parts(&in, FALSE);
+    g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
+    Keeping k = { &in, g_array_new(FALSE, FALSE, sizeof(SpacePart)), INFINITY };
+    const SpaceVisitor visit = { meet_keeping, TRUE, pass_over, &k, NULL, meet_choice, NULL, INFINITY };
+    g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &visit);
+    g_autoptr(GArray) kept = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+    space_walk_all(walk);
+    for (guint i = 0; i < parts->len; i++) {
+      SpacePart made = g_array_index(parts, SpacePart, i), others;
+      if (space_divide_part(walk, &made, &others))
+        g_array_append_val(kept, others);
+    }
+    for (guint i = 0; i < kept->len; i++)
+      check_keeping(walk, &k, &g_array_index(kept, SpacePart, i), &halves, &choices);
+    divided += kept->len;
+    g_array_unref(k.inner);
+  }
+  ck_assert_int_gt(divided, 4);
+  ck_assert_int_gt(halves, 4);
+  ck_assert(choices > 4 || !in.framework->n_recompute_modules);
+  instance_clear(&in);
+}
+END_TEST
+
 /* Fewer tokens a rank are searched where they are asked for or fixed. */
 START_TEST(context_is_opened)
 {
@@ -423,4 +510,5 @@ END_TEST
 
 TEST_LOOPS("search parts", { context_is_opened, 1 }, { parts_count_inputs_of_blocks, 4 },
            { parts_count_each_input_once, 2 }, { parts_make_blocks_again_where_these_do_not_fit, 8 },
-           { parts_divide_where_kept_blocks_do_not_fit, 8 })
+           { parts_divide_where_kept_blocks_do_not_fit, 8 },
+           { plans_that_keep_all_need_as_much, 8 })

@@ -162,24 +162,49 @@ void search_note_over(Search *s)
 #define REFINE_BOUNDED 256
 #define REFINE_TRIES 4
 
-/* Of the plans that keep everything, and may take less than so long, those that need least. */
+static double first_value(const GArray *queue)
+{
+  const QueueItem *first = queue_first(queue);
+  return first ? first->value : INFINITY;
+}
+
+/* Whether a part may hold plans that keep everything, and take less than so long. */
+static gboolean may_keep(const Search *s, const QueueItem *item, double limit_s)
+{
+  if (item->kind != QUEUE_PART)
+    return FALSE;
+  const SpacePart *part = &g_array_index(s->parts, SpacePart, item->at);
+  return part->bound_s < limit_s && (part->pass < 0 ? part->half == HALF_KEPT : part->recompute == RECOMPUTE_NONE);
+}
+
+/* Of the plans that keep everything, and may take less than so long, those that need least. Parts wait for what such
+ * plans of theirs need, in a queue of their own. */
 static GArray *least_over(Search *s, double limit_s)
 {
   GArray *near = g_array_new(FALSE, FALSE, sizeof(Candidate));
   g_autoptr(GArray) popped = g_array_new(FALSE, FALSE, sizeof(QueueItem));
+  g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(QueueItem));
 
   s->late = TRUE;
-  while (near->len < REFINE_BOUNDED && s->over_queue->len > 0 && !search_stops(s)) {
-    const QueueItem item = queue_pop(s->over_queue);
-    const SpacePart part = item.kind == QUEUE_PART ? g_array_index(s->parts, SpacePart, item.at) : (SpacePart) { 0 };
-    gboolean keeps = part.pass < 0 ? part.half == HALF_KEPT : part.recompute == RECOMPUTE_NONE;
-    if (item.kind == QUEUE_PART && keeps && part.bound_s < limit_s) {
+  while (near->len < REFINE_BOUNDED && s->over_queue->len + parts->len > 0 && !search_stops(s)) {
+    gboolean is_part = parts->len > 0 && first_value(parts) <= first_value(s->over_queue);
+    QueueItem item = queue_pop(is_part ? parts : s->over_queue);
+    if (is_part) {
+      const SpacePart part = g_array_index(s->parts, SpacePart, item.at);
       space_walk_enter(s->walk, &part);
-      continue;
+    } else if (may_keep(s, &item, limit_s)) {
+      item.value = space_all_kept_bytes(s->walk, &g_array_index(s->parts, SpacePart, item.at));
+      queue_push(parts, &item);
+    } else {
+      g_array_append_val(popped, item);
+      if (item.kind != QUEUE_PART && g_array_index(s->over, Candidate, item.at).pass.recompute == RECOMPUTE_NONE)
+        g_array_append_val(near, g_array_index(s->over, Candidate, item.at));
     }
+  }
+  for (guint i = 0; i < parts->len; i++) {
+    QueueItem item = g_array_index(parts, QueueItem, i);
+    item.value = g_array_index(s->parts, SpacePart, item.at).memory_bytes;
     g_array_append_val(popped, item);
-    if (item.kind != QUEUE_PART && g_array_index(s->over, Candidate, item.at).pass.recompute == RECOMPUTE_NONE)
-      g_array_append_val(near, g_array_index(s->over, Candidate, item.at));
   }
   for (guint i = 0; i < popped->len; i++)
     queue_push(s->over_queue, &g_array_index(popped, QueueItem, i));

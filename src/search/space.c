@@ -284,13 +284,26 @@ static void walk_leaves(Walk *w, Plan plan)
   }
 }
 
+static PassStates states_of(const Walk *w, const Plan *group, int pass, int *rules)
+{
+  check_states(w, *group, pass, rules);
+  return (PassStates) { group, pass, rules, is_uneven(w, space_check_part(w, group, PLAN_SCHEDULE)) };
+}
+
 void space_walk_choice(Walk *w, const Plan *group, int pass)
 {
   int rules[STATE_CHOICES];
+  const PassStates states = states_of(w, group, pass, rules);
 
-  check_states(w, *group, pass, rules);
-  const PassStates states = { group, pass, rules, is_uneven(w, space_check_part(w, group, PLAN_SCHEDULE)) };
   walk_pass(w, &states);
+}
+
+double space_bound_choice(Walk *w, const Plan *group, int pass)
+{
+  int rules[STATE_CHOICES];
+  const PassStates states = states_of(w, group, pass, rules);
+
+  return space_choice_bytes(w, &states);
 }
 
 /* Schedules are alike on one stage: 1F1B stands for all. */
@@ -341,39 +354,6 @@ static gboolean has_split_rank(const Walk *w, const Plan *p, int rank)
   if (p->vpp > 1 || plan_stages(p) != p->pp || encoder % rank != 0 || decoder % rest != 0)
     return FALSE;
   return f->value[KEY_SPLIT_RANK] == rank || encoder / rank != decoder / rest;
-}
-
-/* Whether it is no use to make the attention core again rather than the first set of modules, as where fused kernels
- * keep nothing of it: that frees less and takes longer. */
-static gboolean core_is_beaten(const Walk *w, Plan plan, const PassChoice *core)
-{
-  PassChoice first = *core;
-  PassLayout own, theirs;
-
-  space_choose(&plan, core, &w->states[0]);
-  if (space_check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
-    return FALSE;
-  pass_layout_init(&own, &plan);
-  first.modules = w->sets.sets[0];
-  space_choose(&plan, &first, &w->states[0]);
-  if (space_check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
-    return FALSE;
-  pass_layout_init(&theirs, &plan);
-  return price_cache_made_again_in_vain(w->prices, &own, &theirs);
-}
-
-static gboolean is_core(const PassChoice *pass)
-{
-  return pass->recompute == RECOMPUTE_SELECTIVE && !pass->modules;
-}
-
-/* Which choices of passes are of no use for plans of these degrees, micro-batch and dispatcher. */
-static void find_beaten(Walk *w, const Plan *plan, int rule)
-{
-  gboolean open = w->options->fixed.value[KEY_RECOMPUTE] < 0 && w->sets.n > 0 && w->n_states > 0 && rule == RULE_NONE;
-
-  for (int i = 0; i < w->n_passes; i++)
-    w->beaten[i] = open && is_core(&w->passes[i]) && core_is_beaten(w, *plan, &w->passes[i]);
 }
 
 void space_set_schedule(Walk *w, Plan *plan, const Schedule *schedule, int chunks)
@@ -428,7 +408,7 @@ void space_walk_orders(Walk *w, Plan plan)
         continue;
       plan.dispatch = i;
       int rule = beaten >> i & 1 ? REJECT_BEATEN : (int)space_check_part(w, &plan, PLAN_DEGREES);
-      find_beaten(w, &plan, rule);
+      space_find_beaten(w, &plan, rule);
       space_forget(w);
       space_each_group(w, plan, walk_group, &rule);
     }

@@ -49,13 +49,13 @@ static double even_bound_s(const Walk *w, const Plan *plan, const Layout *l, con
   return without ? fmin(with_s, bound_time_of_passes(w->model, l, w->cluster, without)) : with_s;
 }
 
-/* Passes under the last of the sets of modules behind the choice, which keeps least. */
-static PassLayout keep_least(const Walk *w, const PassStates *states, Plan plan, int state)
+/* Passes under the last of the sets of modules behind the choice, which keeps least; or `alone`, under its own. */
+static PassLayout keep_least(const Walk *w, const PassStates *states, Plan plan, int state, gboolean alone)
 {
   const PassChoice *pass = &w->passes[states->pass];
   PassLayout passes;
 
-  space_choose(&plan, &pass[pass->after], &w->states[state]);
+  space_choose(&plan, &pass[alone ? 0 : pass->after], &w->states[state]);
   pass_layout_init(&passes, &plan);
   return passes;
 }
@@ -82,9 +82,10 @@ static BoundRanks even_ranks(const Walk *w, const Layout *l, const PriceSums *su
 }
 
 /* States that follow each other have prices in common but where ZeRO-3 gathers, and where ZeRO-2 or 3 leaves shards of
- * gradients. */
-static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
+ * gradients. `alone`: without the sets of modules behind the choice, memory alone. */
+static void bound_choice(Walk *w, const PassStates *states, gboolean alone, SpacePart *part)
 {
+  double timed_bytes = alone ? -1 : w->visitor->timed_bytes;
   const PriceSums *sums = NULL;
   Plan plan = *states->group;
   PassLayout passes = { 0 };
@@ -99,7 +100,7 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
     const Layout layout = layout_of(&plan);
     if (memcmp(&passes, &layout.passes, sizeof passes) != 0) {
       memcpy(&passes, &layout.passes, sizeof passes);
-      const PassLayout least = keep_least(w, states, plan, i);
+      const PassLayout least = keep_least(w, states, plan, i, alone);
       sums = states->uneven ? NULL : price_cache_sums(w->prices, &passes);
       if (sums)
         ranks = even_ranks(w, &layout, sums, &least);
@@ -109,12 +110,12 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
     }
     double bytes = sums ? bound_memory(&layout, &ranks) : unsplit_bytes(w, &plan, &layout, &layers);
     part->memory_bytes = MIN(part->memory_bytes, bytes);
-    if (!timed && bytes <= w->visitor->timed_bytes)
+    if (!timed && bytes <= timed_bytes)
       part->bound_s = fmin(part->bound_s, sums ? even_bound_s(w, &plan, &layout, sums)
                                                : unsplit_bound_s(w, &plan, &layout, &layers.work));
-    timed |= bytes <= w->visitor->timed_bytes;
+    timed |= bytes <= timed_bytes;
   }
-  if (part->memory_bytes > w->visitor->timed_bytes)
+  if (part->memory_bytes > timed_bytes)
     part->bound_s = 0;
 }
 
@@ -187,6 +188,14 @@ static gboolean is_known(const Walk *w, const PassStates *states, SpacePart *par
   return TRUE;
 }
 
+double space_choice_bytes(Walk *w, const PassStates *states)
+{
+  SpacePart part = { .bound_s = INFINITY, .memory_bytes = INFINITY };
+
+  bound_choice(w, states, TRUE, &part);
+  return part.memory_bytes;
+}
+
 void space_meet_choice(Walk *w, const PassStates *states)
 {
   const Plan *group = states->group;
@@ -210,6 +219,6 @@ void space_meet_choice(Walk *w, const PassStates *states)
   if (states->uneven && pass->recompute_layers > 0) /* prices go by the split */
     part.bound_s = part.memory_bytes = 0;
   else if (!is_known(w, states, &part))
-    bound_choice(w, states, &part);
+    bound_choice(w, states, FALSE, &part);
   w->visitor->part(w->visitor->data, &part);
 }

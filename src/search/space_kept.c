@@ -179,8 +179,9 @@ static gboolean hold_first(Walk *w, const Plan *plan, guint degrees, const Block
 }
 
 /* What a forward of the micro-batch leaves of blocks under any choice that keeps some of each; of sets of modules,
- * under the last, which keeps least. Where one may fit the rest is not asked for. */
-static double hold_least(Walk *w, Plan plan, guint degrees)
+ * under the last, which keeps least; or with `all`, under those that keep all of it. Where one may fit the rest is not
+ * asked for. */
+static double hold_least(Walk *w, Plan plan, guint degrees, gboolean all)
 {
   KeepingBytes *keeping = &w->bound.keeping;
   const double device = w->cluster->device.memory_bytes;
@@ -192,7 +193,8 @@ static double hold_least(Walk *w, Plan plan, guint degrees)
   for (int k = 0; k < 2 * w->n_passes; k++) { /* those with sequence parallelism, which keep less, come first */
     int i = k % w->n_passes;
     const PassChoice *pass = &w->passes[i];
-    if (pass->after > 0 || pass->recompute == RECOMPUTE_FULL || pass->sequence_parallel == (k >= w->n_passes))
+    gboolean left_out = all ? pass->recompute != RECOMPUTE_NONE : pass->after > 0 || pass->recompute == RECOMPUTE_FULL;
+    if (left_out || pass->sequence_parallel == (k >= w->n_passes))
       continue;
     beside[!!pass->exchange] = i;
     for (int d = 0; d < DISPATCH_COUNT; d++) {
@@ -229,7 +231,12 @@ double space_keeping_bytes(Walk *w, Plan plan, guint degrees)
     return keeping->bytes;
   if (!holds_inputs(w, &plan) || w->options->fixed.value[KEY_RECOMPUTE_LAYERS] >= 0)
     return 0;
-  double bytes = hold_least(w, plan, degrees);
+  double bytes = hold_least(w, plan, degrees, FALSE);
   keeping->bytes = bytes > w->cluster->device.memory_bytes ? bytes : 0;
   return keeping->bytes;
+}
+
+double space_keeping_all_bytes(Walk *w, Plan plan, guint degrees)
+{
+  return holds_inputs(w, &plan) ? hold_least(w, plan, degrees, TRUE) : 0;
 }

@@ -59,6 +59,40 @@ guint space_beaten(const Walk *w, const Plan *plan, guint open)
   return beaten;
 }
 
+/* ---- choices of passes ---- */
+
+/* Whether it is no use to make the attention core again rather than the first set of modules, as where fused kernels
+ * keep nothing of it: that frees less and takes longer. */
+static gboolean core_is_beaten(const Walk *w, Plan plan, const PassChoice *core)
+{
+  PassChoice first = *core;
+  PassLayout own, theirs;
+
+  space_choose(&plan, core, &w->states[0]);
+  if (space_check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
+    return FALSE;
+  pass_layout_init(&own, &plan);
+  first.modules = w->sets.sets[0];
+  space_choose(&plan, &first, &w->states[0]);
+  if (space_check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
+    return FALSE;
+  pass_layout_init(&theirs, &plan);
+  return price_cache_made_again_in_vain(w->prices, &own, &theirs);
+}
+
+static gboolean is_core(const PassChoice *pass)
+{
+  return pass->recompute == RECOMPUTE_SELECTIVE && !pass->modules;
+}
+
+void space_find_beaten(Walk *w, const Plan *plan, int rule)
+{
+  gboolean open = w->options->fixed.value[KEY_RECOMPUTE] < 0 && w->sets.n > 0 && w->n_states > 0 && rule == RULE_NONE;
+
+  for (int i = 0; i < w->n_passes; i++)
+    w->beaten[i] = open && is_core(&w->passes[i]) && core_is_beaten(w, *plan, &w->passes[i]);
+}
+
 /* ---- micro-batches ---- */
 
 /* Whether plans are tried with other graphs too than those of the first choice, which has none. */
@@ -519,6 +553,22 @@ Plan space_part_plan(SpaceWalk *w, const SpacePart *part)
     pass++;
   space_choose(&plan, &w->passes[pass], &w->states[0]);
   return plan;
+}
+
+double space_all_kept_bytes(SpaceWalk *w, const SpacePart *part)
+{
+  double bytes = 0;
+
+  price_cache_trim(w->prices, PRICES_HELD_BYTES);
+  if (part->pass < 0) {
+    const Plan plan = degrees_of(w, part);
+    shape_degrees(w, &plan);
+    bytes = space_keeping_all_bytes(w, plan, part->degrees);
+  } else {
+    const Plan plan = group_of(w, part);
+    bytes = space_bound_choice(w, &plan, part->pass);
+  }
+  return MAX(bytes, part->memory_bytes);
 }
 
 gboolean space_walk_enter(SpaceWalk *w, const SpacePart *part)

@@ -114,6 +114,7 @@ gboolean space_stops(Walk *walk);
  * forgotten. */
 void space_walk_orders(Walk *walk, Plan plan);
 void space_walk_choice(Walk *walk, const Plan *group, int pass);
+double space_bound_choice(Walk *walk, const Plan *group, int pass); /* space_choice_bytes() of it */
 void space_forget(Walk *walk);
 
 /* ---- space_parts.c ---- */
@@ -123,6 +124,10 @@ guint space_dispatchers(const Walk *walk, const Plan *plan);
 
 /* Of these, those that another one beats under the plan's degrees and micro-batch. */
 guint space_beaten(const Walk *walk, const Plan *plan, guint open);
+
+/* Notes which choices of passes are of no use for plans of these degrees, micro-batch and dispatcher, which `rule` turns
+ * down or not. */
+void space_find_beaten(Walk *walk, const Plan *plan, int rule);
 
 /* Whether a rule turns down a state of the plan's degrees under any choice of passes: the framework runs no such ZeRO
  * stage. */
@@ -145,6 +150,9 @@ int space_alike_states(const Walk *walk, Plan group, int pass, int from);
  * equal where all are. 0 on a mixed cluster, where splits go by memory too. */
 guint64 space_splits(const Walk *walk, const PassStates *states);
 
+/* Bytes that plans of a choice of passes need at least, without those of the sets of modules behind it. */
+double space_choice_bytes(Walk *walk, const PassStates *states);
+
 /* Meets a choice of passes of a group, but for the states that rules turn down. */
 void space_meet_choice(Walk *walk, const PassStates *states);
 
@@ -159,6 +167,9 @@ double space_kept_bytes(Walk *walk, const Plan *plan);
 /* Bytes that some rank needs at least in plans of the degrees and micro-batch that make no whole blocks again, whatever
  * rates are; 0: not known. Micro-batches of the same degrees come in rising order. */
 double space_keeping_bytes(Walk *walk, Plan plan, guint degrees);
+
+/* The same of those of them that make nothing again. */
+double space_keeping_all_bytes(Walk *walk, Plan plan, guint degrees);
 
 /* Bytes of a block's input that each rank keeps, of all but the encoder's blocks: the part that it has where `divided`,
  * as the tensor-parallel ranks may divide it, else the whole. The first is the least, the second the most. */
