@@ -186,8 +186,8 @@ void space_bound_part(SpaceWalk *walk, SpacePart *part);
  * of them may fit, or nobody knows. */
 gboolean space_divide_part(SpaceWalk *walk, SpacePart *part, SpacePart *others);
 
-/* Bytes that those plans need at least that make nothing again: of `others` of a part that was divided, or of a choice of
- * passes that keeps everything but for sets of modules behind it. No less than memory_bytes. */
+/* Bytes that those plans need at least that make nothing again: of `others` of a part that was divided, or of a choice
+ * of passes that keeps everything but for sets of modules behind it. No less than memory_bytes. */
 double space_all_kept_bytes(SpaceWalk *walk, const SpacePart *part);
 
 /* One of its plans, which may break a rule. */

@@ -125,8 +125,8 @@ guint space_dispatchers(const Walk *walk, const Plan *plan);
 /* Of these, those that another one beats under the plan's degrees and micro-batch. */
 guint space_beaten(const Walk *walk, const Plan *plan, guint open);
 
-/* Notes which choices of passes are of no use for plans of these degrees, micro-batch and dispatcher, which `rule` turns
- * down or not. */
+/* Notes which choices of passes are of no use for plans of these degrees, micro-batch and dispatcher, which `rule`
+ * turns down or not. */
 void space_find_beaten(Walk *walk, const Plan *plan, int rule);
 
 /* Whether a rule turns down a state of the plan's degrees under any choice of passes: the framework runs no such ZeRO
