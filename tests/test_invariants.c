@@ -52,7 +52,8 @@ static void check_parts(const Instance *in, const Plan *plan, const Trace *trace
   }
   ck_assert_msg(fabs(sum - m->compute_s) <= tiny, "%s: parts of %.17g s of %.17g s", plan_line(in, plan), sum,
                 m->compute_s);
-  if (in->cluster->device.rate_spread == 0 && in->cluster->device.rate_jitter == 0)
+  const Device *device = &in->cluster->device;
+  if (device->rate_spread == 0 && device->rate_passing == 0 && device->rate_jitter == 0)
     ck_assert_msg(fabs(p.compute_s[COMPUTE_SLOWEST]) <= tiny, "%s: %g s for the slowest", plan_line(in, plan),
                   p.compute_s[COMPUTE_SLOWEST]);
   for (gsize i = 0; i < G_N_ELEMENTS(p.peak_s); i++)
@@ -177,7 +178,7 @@ START_TEST(steps)
     Instance in;
     instance_framework_init(&in, rand, name);
     if (question % 2)
-      in.cluster->device.rate_spread = in.cluster->device.rate_jitter = 0;
+      in.cluster->device.rate_spread = in.cluster->device.rate_passing = in.cluster->device.rate_jitter = 0;
     g_autoptr(GArray) plans = instance_plans(&in);
     for (int k = 0; k < PLANS && plans->len > 0; k++) {
       const Plan *plan = &g_array_index(plans, Plan, g_rand_int_range(rand, 0, plans->len));

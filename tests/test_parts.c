@@ -58,7 +58,8 @@ static void check_pass(const Planned *f, int layer, Pass pass, double spare)
   const LayerPrice *price = price_of_layer(f->prices, f->model, 0, layer);
   const PassPrice *p = &price->pass[pass];
   const double *found = price->ops->parts[pass].seconds;
-  PassParts expected = listed(price->ops->pass[pass], pass, slowest_device(&f->cluster->device, f->plan.gpus), spare);
+  double slowest = slowest_inside(&f->cluster->device, &LAYOUT(&f->plan)->passes, price->apart_s);
+  PassParts expected = listed(price->ops->pass[pass], pass, slowest, spare);
 
   for (int i = 0; i < COMPUTE_SLOWED; i++)
     check_same(found[i], expected.seconds[i], p->compute_s);

@@ -70,6 +70,7 @@ START_TEST(as_drawn)
   f.plan.global_batch = 64 * cases[_i].dp; /* beside which the optimizer, which is drawn but has no allowance, is nothing */
   f.framework->issue_s = 0;
   f.cluster->device.rate_spread = 0.015;
+  f.cluster->device.rate_passing = 0;
   planned_accept(&f);
   g_autoptr(Trace) predicted = simulate_plan(f.model, f.cluster, &f.plan);
   g_autofree double *drawn = simulate_plan_draws(f.model, f.cluster, &f.plan, &none, NULL, 0, DRAWN);
@@ -86,4 +87,84 @@ START_TEST(as_drawn)
 }
 END_TEST
 
-TEST_LOOPS("slowest", { tabled }, { every_size }, { as_drawn, 7 })
+static double end_of(const Planned *f)
+{
+  g_autoptr(Trace) trace = simulate_plan(f->model, f->cluster, &f->plan);
+
+  return trace->end_s;
+}
+
+/* Ranks that meet inside passes wait for the slowest of each pass as drawn ones do, whose passes differ as much: of a
+ * tensor-parallel group, and of those that share experts. Replicas meet once in many passes, which even out: nothing is
+ * allowed for them, and a tenth of it is drawn. */
+START_TEST(passes_as_drawn)
+{
+  static const struct { int tp, dp, ep; } cases[] = { { 8, 1, 1 }, { 1, 8, 8 }, { 1, 8, 1 } };
+  gboolean experts = cases[_i].ep > 1, meet = cases[_i].tp > 1 || experts;
+  const Jitter passes = { .pass = 0.02 };
+  double mean = 0;
+  enum { DRAWN = 2000 };
+  Planned f;
+
+  planned_init(&f, experts ? fixture_experts(8, 1024, 16, 8, 2048, 512) : fixture_model(16, 2048, 16, 2048, 512),
+               fixture_cluster("dgx", 8), experts ? "megatron-core" : "torchtitan");
+  planned_divide(&f, cases[_i].tp, 1, cases[_i].dp);
+  f.plan.ep = cases[_i].ep;
+  f.plan.expert_capacity = experts; /* which all get: no load is drawn */
+  f.plan.global_batch = 64 * cases[_i].dp;
+  f.framework->issue_s = 0;
+  f.cluster->device.rate_spread = f.cluster->device.rate_passing = 0;
+  planned_accept(&f);
+  double even_s = end_of(&f);
+  f.cluster->device.rate_passing = passes.pass;
+  double allowed_s = end_of(&f) - even_s;
+  g_autofree double *drawn = simulate_plan_draws(f.model, f.cluster, &f.plan, &passes, NULL, 0, DRAWN);
+  ck_assert_ptr_nonnull(drawn);
+  for (int i = 0; i < DRAWN; i++)
+    mean += drawn[i] / DRAWN;
+  if (meet) {
+    ck_assert_double_gt(allowed_s, 0.01 * even_s);
+    ck_assert_double_eq_tol((mean - even_s) / allowed_s, 1, 0.01);
+  } else {
+    ck_assert_double_eq(allowed_s, 0);
+    ck_assert_double_lt(mean - even_s, 0.1 * passes.pass * expected_largest(8) * even_s);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* Squares add up, of all ranks of the job and of those that meet: the larger group of the plan's grid and the experts'.
+ */
+START_TEST(groups_that_meet)
+{
+  static const struct { int tp, cp, dp, ep, etp, met; } cases[] = {
+    { 1, 1, 8, 1, 0, 1 }, { 4, 1, 2, 1, 0, 4 }, { 2, 2, 2, 1, 0, 4 }, { 1, 1, 8, 4, 0, 4 }, { 2, 1, 4, 4, 1, 4 },
+    { 4, 1, 2, 2, 1, 4 }, { 2, 1, 4, 4, 2, 8 } };
+  Planned f;
+
+  planned_init(&f, fixture_experts(4, 1024, 16, 8, 2048, 512), fixture_cluster("dgx", 8), "megatron-core");
+  f.plan.gpus = 8;
+  f.plan.tp = cases[_i].tp;
+  f.plan.cp = cases[_i].cp;
+  f.plan.dp = cases[_i].dp;
+  f.plan.ep = cases[_i].ep;
+  f.plan.etp = cases[_i].etp;
+  f.plan.sequence_parallel = cases[_i].tp > 1;
+  f.plan.global_batch = 8;
+  planned_accept(&f);
+  const PassLayout *passes = &LAYOUT(&f.plan)->passes;
+  ck_assert_int_eq(passes->met, cases[_i].met);
+  f.cluster->device.rate_spread = 0.03;
+  f.cluster->device.rate_passing = 0.04;
+  ck_assert_double_eq_tol(slowest_inside(&f.cluster->device, passes, 1),
+                          1 + hypot(0.03 * 1.4236003, 0.04 * expected_largest(cases[_i].met)), 1e-8);
+  const Meetings often = { .met = cases[_i].met };
+  f.cluster->device.rate_jitter = 0.02;
+  f.cluster->device.rate_jitter_s = 1;
+  ck_assert_double_ge(slowest_of_all(&f.cluster->device, &LAYOUT(&f.plan)->mesh, &often),
+                      slowest_inside(&f.cluster->device, passes, 0));
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_LOOPS("slowest", { tabled }, { every_size }, { as_drawn, 7 }, { passes_as_drawn, 3 }, { groups_that_meet, 7 })

@@ -61,27 +61,33 @@ double jitter_left(double interval)
 /* Square of what the slowest of n is behind, where their mean time between meetings is given. */
 static double jitter_of(const Device *device, int n, double between_s)
 {
-  return n > 1 ? pow(device->rate_jitter * expected_largest(n), 2) * jitter_left(between_s / device->rate_jitter_s) : 0;
+  if (device->rate_jitter == 0 || n < 2)
+    return 0;
+  return pow(device->rate_jitter * expected_largest(n), 2) * jitter_left(between_s / device->rate_jitter_s);
 }
 
-static double lasting(const Device *device, int ranks)
+/* Square of what the slowest of all is behind for good, and of those that meet in each pass besides. */
+static double lasting(const Device *device, int ranks, int met)
 {
-  return pow(device->rate_spread * expected_largest(ranks), 2);
+  double passing = device->rate_passing > 0 ? device->rate_passing * expected_largest(met) : 0;
+
+  return pow(device->rate_spread * expected_largest(ranks), 2) + passing * passing;
 }
 
 double slowest_inside(const Device *device, const PassLayout *passes, double inside_s)
 {
-  if (device->rate_jitter == 0)
+  if (device->rate_jitter == 0 && device->rate_passing == 0)
     return slowest_device(device, passes->ranks);
-  return 1 + sqrt(lasting(device, passes->ranks) + jitter_of(device, passes->tp * passes->cp, inside_s));
+  return 1 + sqrt(lasting(device, passes->ranks, passes->met) +
+                  jitter_of(device, passes->tp * passes->cp, inside_s));
 }
 
 double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *meetings)
 {
   int ranks = mesh->ranks, stages = mesh->dense[AXIS_PIPELINE].size, replicas = mesh->dense[AXIS_DATA].size;
 
-  if (device->rate_jitter == 0)
+  if (device->rate_jitter == 0 && device->rate_passing == 0)
     return slowest_device(device, ranks);
-  return 1 + sqrt(lasting(device, ranks) + jitter_of(device, mesh->block, meetings->inside_s) +
+  return 1 + sqrt(lasting(device, ranks, meetings->met) + jitter_of(device, mesh->block, meetings->inside_s) +
                   jitter_of(device, stages, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
 }

@@ -15,6 +15,9 @@ double expected_largest(int n);
 double slowest_device(const Device *device, int devices);
 
 /*
+ * Ranks that meet inside passes wait for the slowest of them in each pass, whose
+ * rates differ from pass to pass (Device.rate_passing) beside what lasts.
+ *
  * With rates that also change in time, a rank waits for the slowest of those it
  * meets, on average over the time since they met: those of its tensor- and
  * context-parallel group at each collective of a pass, those of other stages
@@ -22,6 +25,7 @@ double slowest_device(const Device *device, int devices);
  * gather). Ranks met inside passes are in the layers' prices, the others are not.
  */
 typedef struct {
+  int met;                               /* PassLayout's */
   double inside_s, stages_s, replicas_s; /* between meetings; only the first matters for `inside` */
 } Meetings;
 

@@ -23,6 +23,7 @@ static const JsonField device_fields[] = {
   {"host_slowdown", JSON_REAL, G_STRUCT_OFFSET(Device, host_slowdown), FALSE, 0.1, 100},
   {"sustained_fraction", JSON_REAL, G_STRUCT_OFFSET(Device, sustained_fraction), FALSE, 0.1, 1},
   {"rate_spread", JSON_REAL, G_STRUCT_OFFSET(Device, rate_spread), FALSE, 0, RATE_SPREAD_MAX},
+  {"rate_passing", JSON_REAL, G_STRUCT_OFFSET(Device, rate_passing), FALSE, 0, RATE_SPREAD_MAX},
   {"rate_jitter", JSON_REAL, G_STRUCT_OFFSET(Device, rate_jitter), FALSE, 0, 1},
   {"rate_jitter_ms", JSON_REAL, G_STRUCT_OFFSET(Device, rate_jitter_s), FALSE, G_MINDOUBLE, 1e6, MS},
   {"switch_us", JSON_REAL, G_STRUCT_OFFSET(Device, switch_s), FALSE, 0, 1e6, US},

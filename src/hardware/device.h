@@ -168,6 +168,7 @@ typedef struct {
   double host_slowdown;                 /* of its host's operations over a Xeon 8480C's; 1 unless known */
   double sustained_fraction;            /* of the rate of short benchmarks, held over long runs */
   double rate_spread;                   /* standard deviation of the rate between like devices */
+  double rate_passing;                  /* and of each one's from one pass to the next, which evens out over a step */
   double rate_jitter, rate_jitter_s;    /* and of each one's over time, at a moment; it lasts so long. 0 = none */
   double switch_s, switch_after_s;      /* lost where a product follows other kernels, in full after so long; 0: none */
   Kernels kernels;

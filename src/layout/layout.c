@@ -129,6 +129,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->cp = p->cp;
   l->ep = p->ep;
   l->etp = plan_expert_tensor(p);
+  l->met = MAX(l->tp * l->cp, l->ep * l->etp);
   l->experts_apart = plan_experts_apart(p);
   l->sequence_parallel = p->sequence_parallel;
   l->comm_chunks = p->comm_chunks;

@@ -60,6 +60,7 @@ typedef struct {
   int seq, decoder_seq;         /* tokens; of an encoder-decoder's encoder and decoder, else both the same */
   int tp, cp;                   /* ranks that share a layer's matrices; that share a sequence */
   int ep, etp;                  /* ranks that experts are divided over; that share an expert's matrices */
+  int met;                      /* ranks that wait for one another inside passes: tp x cp or, if more, ep x etp */
   gboolean experts_apart;       /* experts are divided over ranks otherwise than the rest of their layers */
   gboolean sequence_parallel;
   gboolean comm_chunks;         /* rows that tensor-parallel ranks gather or scatter travel in chunks beside the

@@ -25,7 +25,8 @@ static double passes_s(const Program *p, int row, int *gathers)
 static Meetings meetings_of(const ProgramBuild *b)
 {
   const Program *p = b->program;
-  Meetings m = { .inside_s = price_of_layer(b->prices, b->model, 0, MIN(1, b->model->n_layers - 1))->apart_s };
+  Meetings m = { .met = b->layout->passes.met,
+                 .inside_s = price_of_layer(b->prices, b->model, 0, MIN(1, b->model->n_layers - 1))->apart_s };
   int gathers = 0;
   double step_s = 0;
 

@@ -452,6 +452,7 @@ double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Pl
   Cluster even = *cluster;
 
   even.device.rate_spread = 0;
+  even.device.rate_passing = jitter->pass > 0 ? 0 : even.device.rate_passing;
   g_autoptr(PriceTable) prices = price_table_new(model, &layout, &even);
   g_autoptr(Program) program = program_new(model, &layout, &even, prices);
   g_autoptr(Routing) routing = routing_new(model, plan, &even, program);

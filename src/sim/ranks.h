@@ -68,7 +68,8 @@ double *simulate_draws(const Program *program, const Layout *layout, const Clust
                        const Straggler *stragglers, int n_stragglers, int n);
 
 /* Prices a plan that plan_check accepts without spread, and draws it with that of its devices and with its experts'
- * loads; the jitter's are not read. */
+ * loads; the jitter's are not read. Where passes are drawn to differ, prices do not allow for it (Device.rate_passing).
+ */
 double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Plan *plan, const Jitter *jitter,
                             const Straggler *stragglers, int n_stragglers, int n);
 

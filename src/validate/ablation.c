@@ -24,7 +24,7 @@ static void sustained(Device *d)
   d->kernels.attention_sustained = 0;
 }
 
-static void spread(Device *d) { d->rate_spread = 0; }
+static void spread(Device *d) { d->rate_spread = d->rate_passing = 0; }
 static void memory_rate(Device *d) { d->kernels.memory_fraction = 1; }
 static void libraries(Device *d) { d->kernels.early_cuda_version = 0; }
 
