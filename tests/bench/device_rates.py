@@ -147,9 +147,10 @@ def main():
         print(f"{job}   {kind:16}  {ranks:5}  {seconds:7.3f} {apart:7.3f} {lasts:7.2f}% {lasts / one:6.2f}%"
               f" {varies:5.2f}% {varies / one:6.2f}%  {of_steps:10.2f}%")
     jitter, lasts = fit(rows)
-    spread = [math.sqrt(mean(max(0, r[5]) / VARIANCE[r[2]] for r in rows if r[0] == job)) for job in JOBS]
-    print("lasting, of one: " + ", ".join(f"{job} {100 * s:.2f}%" for job, s in zip(JOBS, spread)),
-          f"mean {100 * mean(spread):.2f}%")
+    for name, column in (("lasting", 5), ("passes", 6)):
+        each = [math.sqrt(mean(max(0, r[column]) / VARIANCE[r[2]] for r in rows if r[0] == job)) for job in JOBS]
+        print(f"{name}, of one: " + ", ".join(f"{job} {100 * s:.2f}%" for job, s in zip(JOBS, each)),
+              f"mean {100 * mean(each):.2f}%")
     print("at a moment, of one: " + ", ".join(f"{job} {100 * j:.2f}%" for job, j in jitter.items()),
           f"mean {100 * mean(jitter.values()):.2f}%, for {lasts:.2f} s")
 
