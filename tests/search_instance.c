@@ -75,6 +75,8 @@ static void draw_cache(Device *device, const GRand *rand)
     device->l2_bytes = pow(10, g_rand_double_range(own, 7, 9.3));
     device->beyond_l2_bytes_per_s = pow(10, g_rand_double_range(own, 10, 12));
     device->beyond_l2_crowding = g_rand_double_range(own, 1, 1.2);
+    device->l2_alone_bytes = device->l2_bytes * g_rand_double_range(own, 1, 2);
+    device->l2_ramp = g_rand_double_range(own, 1, 3);
   }
   g_rand_free(own);
 }

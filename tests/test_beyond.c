@@ -6,11 +6,14 @@
 #define BEYOND 30e9
 #define FP32 4
 
+static guint32 micro; /* whose passes are looked at */
+
 static void setup(Planned *f, int pp)
 {
   planned_init(f, fixture_model(4, 192, 4, 64, 1024), fixture_cluster("cpu", pp), "tdp-run");
   f->plan.precision = DTYPE_FP32;
   f->plan.global_batch = 4;
+  micro = 1;
   planned_divide(f, 1, pp, 1);
 }
 
@@ -18,7 +21,7 @@ static const Segment *pass_of(const Planned *f, int row, Pass pass)
 {
   for (guint i = 0; i < f->program->tasks->len; i++) {
     const Task *t = program_task(f->program, i);
-    if (t->kind == TASK_PASS && t->row == row && t->pass == pass)
+    if (t->kind == TASK_PASS && t->row == row && t->pass == pass && t->micro == micro)
       return program_segment(f->program, t);
   }
   ck_abort_msg("no pass of a kind %d", pass);
@@ -92,6 +95,87 @@ START_TEST(passes_over_more_than_the_cache)
     ck_assert_double_eq_tol(held(&f, 0, passes[i]), all, 1);
   }
   planned_clear(&f);
+}
+END_TEST
+
+/* Between two steps the optimizer goes through all states: passes of the first micro-batch
+ * find as much less of theirs. */
+START_TEST(first_passes_follow_the_optimizer)
+{
+  Planned f;
+
+  setup(&f, 1);
+  Metrics m = planned_run(&f);
+  for (Pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
+    micro = 1;
+    double later = held(&f, 0, pass);
+    micro = 3;
+    ck_assert_double_eq(held(&f, 0, pass), later);
+    micro = 0;
+    ck_assert_double_eq_tol(held(&f, 0, pass), later + m.memory[PART_OPTIMIZER], 1);
+    double first_s = longer(&f, 0, pass, later + 1).seconds;
+    micro = 1;
+    ck_assert_double_eq(longer(&f, 0, pass, later + 1).seconds, 0);
+    ck_assert_double_eq_tol(longer(&f, 0, pass, 1).seconds, first_s, 1e-12); /* all of their bytes, once each */
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* From none to all of a pass's bytes, half way at the capacity, in proportion to its logarithm. */
+START_TEST(bytes_leave_a_cache_bit_by_bit)
+{
+  const struct { double cache, share; } cases[] = { { 2.01, 0 }, { 2, 0 }, { M_SQRT2, 0.25 }, { 1, 0.5 },
+                                                    { M_SQRT1_2, 0.75 }, { 0.5, 1 }, { 0.49, 1 } };
+  Planned f;
+
+  setup(&f, 1);
+  double all = held(&f, 0, PASS_BACKWARD), own_s = longer(&f, 0, PASS_BACKWARD, 1).seconds;
+  f.cluster->device.l2_ramp = 2;
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    ck_assert_double_eq_tol(longer(&f, 0, PASS_BACKWARD, cases[i].cache * all).seconds, cases[i].share * own_s,
+                            1e-5 * own_s);
+  f.cluster->device.l2_ramp = 1;
+  ck_assert_double_eq(longer(&f, 0, PASS_BACKWARD, 1.01 * all).seconds, 0);
+  ck_assert_double_eq_tol(longer(&f, 0, PASS_BACKWARD, 0.99 * all).seconds, own_s, 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
+/* A rank that computes alone has more of the cache than each of those that compute together. */
+START_TEST(others_take_of_a_cache)
+{
+  double alone_s[2], together_s[2];
+
+  for (int more = 0; more < 2; more++) {
+    Planned f;
+    setup(&f, 1);
+    double all = held(&f, 0, PASS_BACKWARD), own_s = longer(&f, 0, PASS_BACKWARD, 1).seconds;
+    f.cluster->devices_per_node = f.cluster->processors = 2;
+    f.cluster->device.beyond_l2_bytes_per_s = 0;
+    planned_run(&f);
+    double crowded_s = pass_of(&f, 0, PASS_BACKWARD)->crowded_s;
+    f.cluster->device.beyond_l2_bytes_per_s = BEYOND;
+    f.cluster->device.beyond_l2_crowding = 1;
+    f.cluster->device.l2_bytes = 0.5 * all;
+    f.cluster->device.l2_alone_bytes = more ? 100 * all : 0;
+    alone_s[more] = planned_run(&f).iteration_s;
+    const Segment *s = pass_of(&f, 0, PASS_BACKWARD);
+    ck_assert_double_eq_tol(s->beyond_s, (1 - more) * own_s, 1e-12);
+    ck_assert_double_eq_tol(s->crowded_s - crowded_s, more * own_s, 1e-12);
+    planned_clear(&f);
+    setup(&f, 2);
+    f.cluster->devices_per_node = f.cluster->processors = 2;
+    planned_divide(&f, 1, 1, 2);
+    f.cluster->device.beyond_l2_bytes_per_s = BEYOND;
+    f.cluster->device.beyond_l2_crowding = 1;
+    f.cluster->device.l2_bytes = 0.5 * all;
+    f.cluster->device.l2_alone_bytes = more ? 100 * all : 0;
+    together_s[more] = planned_run(&f).iteration_s;
+    planned_clear(&f);
+  }
+  ck_assert_double_lt(alone_s[1], 0.99 * alone_s[0]);
+  ck_assert_double_eq_tol(together_s[1], together_s[0], 1e-9 * together_s[0]);
 }
 END_TEST
 
@@ -216,6 +300,7 @@ START_TEST(larger_caches_never_slow_a_step)
 }
 END_TEST
 
-TEST_MAIN("beyond", passes_over_more_than_the_cache, stages_have_caches_of_their_own,
+TEST_MAIN("beyond", passes_over_more_than_the_cache, first_passes_follow_the_optimizer, bytes_leave_a_cache_bit_by_bit,
+          others_take_of_a_cache, stages_have_caches_of_their_own,
           micro_batches_in_flight_share_a_cache, chunks_share_a_cache, gathered_weights_take_room,
           recomputation_has_less_to_go_through, larger_caches_never_slow_a_step)

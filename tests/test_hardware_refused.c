@@ -43,6 +43,8 @@ static const struct {
   {"\"sms\": 108", "\"sms\": 0", "sms: 0: expected an integer"},
   {"\"l2_mib\": 40,", "\"beyond_l2_gb_per_s\": 30,", "gpu.l2_mib: missing"},
   {"\"sms\": 108", "\"sms\": 108, \"beyond_l2_gb_per_s\": 0", "beyond_l2_gb_per_s: 0: expected a number from"},
+  {"\"sms\": 108", "\"sms\": 108, \"l2_alone_mib\": 0", "l2_alone_mib: 0: expected a number above 0"},
+  {"\"sms\": 108", "\"sms\": 108, \"l2_ramp\": 0.9", "l2_ramp: 0.9: expected a number from 1 to 100"},
   {"\"sms\": 108", "\"sms\": 108, \"beyond_l2_crowding\": 0.9", "beyond_l2_crowding: 0.9: expected a number from 1"},
   {"\"kind\": \"switch\"", "\"kind\": \"swich\"", "\"swich\": expected one of switch, mesh, pcie, network"},
   {"\"efficiency\": 0.75", "\"efficiency\": 0", "link.efficiency: 0: expected a number from 0.0001 to 1"},

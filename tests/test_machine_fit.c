@@ -268,8 +268,32 @@ START_TEST(cache_is_found)
   ck_assert(machine_fit(&head, points, &fit, NULL));
   g_autoptr(Cluster) c = loaded(&fit);
   ck_assert_double_eq_tol(c->device.l2_bytes, 78.4 * 1048576, 1048576); /* half way from 64 to 96 MiB */
+  ck_assert_double_eq_tol(c->device.l2_alone_bytes, c->device.l2_bytes, 1);
+  ck_assert_double_eq_tol(c->device.l2_ramp, sqrt(1.5), 1e-3); /* from a quarter to three of that way */
   ck_assert_double_eq_tol(c->device.beyond_l2_bytes_per_s, BEYOND, 1e-3 * BEYOND);
   ck_assert_double_eq_tol(c->device.beyond_l2_crowding, 1.5, 1e-3);
+}
+END_TEST
+
+/* Walks come to be far bit by bit, from half of a capacity to twice that; one rank alone has twice as much of it. */
+static double far_bit_by_bit(const MachinePoint *p)
+{
+  double mib = p->bytes / 1048576 / (p->busy > 1 ? 1 : 2), share = CLAMP(0.5 + log2(mib / 48) / 2, 0, 1);
+
+  return p->bytes * (1 / 25e9 + share / BEYOND);
+}
+
+START_TEST(cache_is_left_bit_by_bit)
+{
+  g_autoptr(GArray) points = made_up(&head);
+  g_auto(MachineFit) fit = { 0 };
+
+  walk_like(points, far_bit_by_bit);
+  ck_assert(machine_fit(&head, points, &fit, NULL));
+  g_autoptr(Cluster) c = loaded(&fit);
+  ck_assert_double_eq_tol(c->device.l2_bytes, 48 * 1048576, 48 * 1048576 * 1e-3);
+  ck_assert_double_eq_tol(c->device.l2_alone_bytes, 96 * 1048576, 96 * 1048576 * 1e-3);
+  ck_assert_double_eq_tol(c->device.l2_ramp, 2, 0.05);
 }
 END_TEST
 
@@ -528,7 +552,7 @@ START_TEST(points_without_products)
 END_TEST
 
 TEST_MAIN("machine fit", designed_set, shard_copies_are_those_of_two_ranks, median_and_bounds,
-          made_up_machine_is_found, cache_is_found, cache_is_found_to_a_quarter,
+          made_up_machine_is_found, cache_is_found, cache_is_left_bit_by_bit, cache_is_found_to_a_quarter,
           cache_is_told_where_walks_leave_it, walks_are_as_long_as_memory_allows, drift_is_found,
           ranks_take_turns, nodes_have_a_network, one_rank_has_no_link,
           file_keeps_points, runs_are_merged,

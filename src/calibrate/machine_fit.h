@@ -17,7 +17,8 @@ typedef struct {
   double peak_flops_per_s; /* a little above the fastest product */
   double rate_spread, rate_jitter, rate_jitter_s; /* of Device */
   double switch_s, switch_after_s; /* of Device */
-  double cache_bytes, beyond_cache_bytes_per_s, beyond_cache_crowding; /* of Device; 0 = walks do not tell them */
+  double cache_bytes, cache_alone_bytes, cache_ramp;   /* of Device: l2_bytes and what is beside; 0 = walks do not */
+  double beyond_cache_bytes_per_s, beyond_cache_crowding; /* tell them */
   double drift_error;      /* of how far ranks drift apart, over all intervals */
   double copy_bytes_per_s; /* read and written together, a device alone */
   double host_bytes_per_s; /* the slower of upload and download */

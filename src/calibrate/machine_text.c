@@ -125,6 +125,8 @@ static void put_cache(const MachineFit *fit, JsonWriter *w)
     put(w, "l2_mib", (told ? fit->cache_bytes : fit->head.cache_bytes) / MIB);
   if (!told)
     return;
+  put(w, "l2_alone_mib", fit->cache_alone_bytes / MIB);
+  put(w, "l2_ramp", fit->cache_ramp);
   put(w, "beyond_l2_gb_per_s", fit->beyond_cache_bytes_per_s / 1e9);
   put(w, "beyond_l2_crowding", fit->beyond_cache_crowding);
 }
@@ -304,8 +306,9 @@ static char *ranks_text(const MachineFit *fit)
     g_string_append_printf(text, "a product loses up to %.0f us to other kernels before it, that much after %.0f us "
                            "of them\n", fit->switch_s * 1e6, fit->switch_after_s * 1e6);
   if (fit->cache_bytes > 0)
-    g_string_append_printf(text, "a rank has %.0f MiB of the last-level cache; bytes beyond take longer, at %.1f GB/s, "
-                           "with all ranks at once %.2f times that\n", fit->cache_bytes / MIB,
+    g_string_append_printf(text, "a rank has %.0f MiB of the last-level cache, alone %.0f (ramp %.2f); bytes beyond "
+                           "take longer, at %.1f GB/s, with all ranks at once %.2f times that\n",
+                           fit->cache_bytes / MIB, fit->cache_alone_bytes / MIB, fit->cache_ramp,
                            fit->beyond_cache_bytes_per_s / 1e9, fit->beyond_cache_crowding);
   return g_string_free(text, FALSE);
 }

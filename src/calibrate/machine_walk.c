@@ -15,6 +15,7 @@ typedef struct {
 typedef struct {
   double capacity_bytes;      /* 0 = walks do not tell it */
   double beyond_s_per_byte;   /* that a byte beyond takes more */
+  double ramp;                /* bytes come to be beyond between capacity_bytes / this and capacity_bytes * this */
 } WalkFit;
 
 static const MachinePoint *walk_of(const GArray *points, const char *name, double bytes, gboolean alone)
@@ -54,37 +55,52 @@ static Walks walks_of(const GArray *points, gboolean alone)
   return w;
 }
 
-/* Two levels: one of all walks that are no longer than the pools of other points, one of the longest walk. The capacity
- * is where walks take half way between them, on a scale of logarithms. What pools exceed is in kernels' constants. */
+/* Where walks last take that share of the way from near to far, on a scale of logarithms; 0 = from the first on. */
+static double crossing(const Walks *w, double near, double far, double share)
+{
+  double s_per_byte = near + share * (far - near);
+  int i = w->n - 2;
+
+  while (i >= 0 && w->s_per_byte[i] >= s_per_byte)
+    i--;
+  if (i < 0)
+    return 0;
+  double part = (s_per_byte - w->s_per_byte[i]) / (w->s_per_byte[i + 1] - w->s_per_byte[i]);
+  return w->bytes[i] * pow(w->bytes[i + 1] / w->bytes[i], part);
+}
+
+/* Two levels: one of all walks that are shorter than the pools of other points, one of the longest walk. The capacity
+ * is where walks take half way between them, the ramp from a quarter of it to three. What pools exceed is in kernels'
+ * constants. */
 static WalkFit fit_walks(const Walks *w)
 {
   double near = 0, far = w->n > 0 ? w->s_per_byte[w->n - 1] : 0;
-  int within = 0, i = w->n - 2;
+  int within = 0;
 
-  while (within < w->n && w->bytes[within] <= POINTS_COPY_BYTES(FALSE))
+  while (within < w->n && w->bytes[within] < POINTS_COPY_BYTES(FALSE))
     near += w->s_per_byte[within++];
   near /= MAX(within, 1);
   if (within == 0 || within == w->n || far < TOLD * near)
     return (WalkFit) { 0 };
-  double half = (near + far) / 2;
-  while (i >= 0 && w->s_per_byte[i] >= half)
-    i--;
-  if (i < within - 1)
+  double capacity = crossing(w, near, far, 0.5), quarter = crossing(w, near, far, 0.25);
+  if (capacity < w->bytes[within - 1] || quarter == 0)
     return (WalkFit) { 0 };
-  double part = (half - w->s_per_byte[i]) / (w->s_per_byte[i + 1] - w->s_per_byte[i]);
-  return (WalkFit) { w->bytes[i] * pow(w->bytes[i + 1] / w->bytes[i], part), far - near };
+  return (WalkFit) { capacity, far - near, crossing(w, near, far, 0.75) / quarter };
 }
 
-/* The capacity is that of a rank while all walk, if such walks tell one: ranks train at once. */
+/* Ranks train at once: where walks of all at once tell a capacity, it is a rank's, and the other what it has alone. */
 void machine_fit_walks(const GArray *points, MachineFit *fit)
 {
   Walks one = walks_of(points, TRUE), all = walks_of(points, FALSE);
   WalkFit alone = fit_walks(&one), together = fit_walks(&all);
+  const WalkFit *first = alone.capacity_bytes > 0 ? &alone : &together;
 
-  if (alone.capacity_bytes == 0 && together.capacity_bytes == 0)
+  if (first->capacity_bytes == 0)
     return;
-  double beyond = alone.capacity_bytes > 0 ? alone.beyond_s_per_byte : together.beyond_s_per_byte;
   fit->cache_bytes = together.capacity_bytes > 0 ? together.capacity_bytes : alone.capacity_bytes;
-  fit->beyond_cache_bytes_per_s = 1 / beyond;
-  fit->beyond_cache_crowding = together.capacity_bytes > 0 ? MAX(1, together.beyond_s_per_byte / beyond) : 1;
+  fit->cache_alone_bytes = MAX(alone.capacity_bytes, fit->cache_bytes);
+  fit->cache_ramp = together.capacity_bytes > 0 ? sqrt(first->ramp * together.ramp) : alone.ramp;
+  fit->beyond_cache_bytes_per_s = 1 / first->beyond_s_per_byte;
+  fit->beyond_cache_crowding =
+    together.capacity_bytes > 0 ? MAX(1, together.beyond_s_per_byte / first->beyond_s_per_byte) : 1;
 }

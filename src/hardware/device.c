@@ -14,6 +14,8 @@ static const JsonField device_fields[] = {
   {"memory_gib", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes), TRUE, PLAUSIBLE_MEMORY_GIB, GIB},
   {"memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes_per_s), TRUE, PLAUSIBLE_GB_PER_S, GB},
   {"l2_mib", JSON_REAL, G_STRUCT_OFFSET(Device, l2_bytes), FALSE, G_MINDOUBLE, 1e6, MIB},
+  {"l2_alone_mib", JSON_REAL, G_STRUCT_OFFSET(Device, l2_alone_bytes), FALSE, G_MINDOUBLE, 1e6, MIB},
+  {"l2_ramp", JSON_REAL, G_STRUCT_OFFSET(Device, l2_ramp), FALSE, 1, 100},
   {"beyond_l2_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, beyond_l2_bytes_per_s), FALSE, PLAUSIBLE_GB_PER_S, GB},
   {"beyond_l2_crowding", JSON_REAL, G_STRUCT_OFFSET(Device, beyond_l2_crowding), FALSE, 1, 1000},
   {"sms", JSON_INT, G_STRUCT_OFFSET(Device, sms), TRUE, 1, 1e6},

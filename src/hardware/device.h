@@ -156,6 +156,9 @@ typedef struct {
   double memory_bytes;                  /* usable */
   double memory_bytes_per_s;
   double l2_bytes;                      /* last-level cache; of a core, its part of one */
+  double l2_alone_bytes;                /* what it has of it while no other device of the node computes; 0 = l2_bytes */
+  double l2_ramp;                       /* from l2_bytes / this on passes come to have bytes from memory, from
+                                           l2_bytes * this on all; 0, 1 = all from l2_bytes on */
   double beyond_l2_bytes_per_s;         /* of passes over more than that: what kernels take longer than in the cache;
                                            0 = not told */
   double beyond_l2_crowding;            /* as MatmulModel's, of these seconds; 0 where none are told */

@@ -30,7 +30,7 @@ double beyond_walked(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 }
 
 /* What lies at most between two uses of the same byte, by row: all that passes of the rank hold at once, of all
- * micro-batches in flight, and what they make for a while. Optimizer states are touched once a step. */
+ * micro-batches in flight, and what they make for a while; between two steps the optimizer's states, too. */
 static double *rows_held(const Program *p)
 {
   g_autofree double *now = g_new(double, p->n_rows);
@@ -50,14 +50,58 @@ static double *rows_held(const Program *p)
   return most;
 }
 
-/* Kernels of a core are timed in its cache. Passes of a rank that holds more have all bytes from memory: a cache that
- * gives up the oldest ones has none of them left (cost/README.md). */
-static void come_from_memory(const Device *device, Segment *s)
+/* The share of their bytes that passes of a rank with so many have from memory. A cache that gives up the oldest bytes
+ * has none of them left as soon as there are more than it holds; others give up some before (cost/README.md). */
+static double share_beyond(const Device *device, double cache_bytes, double held_bytes)
 {
-  s->beyond_s = s->walked_bytes / device->beyond_l2_bytes_per_s;
+  if (device->l2_ramp <= 1)
+    return held_bytes > cache_bytes;
+  return CLAMP(0.5 + log(held_bytes / cache_bytes) / (2 * log(device->l2_ramp)), 0, 1);
+}
+
+/* Kernels of a core are timed in its cache. Of that the device has one part while all compute, another alone. */
+static void come_from_memory(const Device *device, double held_bytes, Segment *s)
+{
+  double all_s = s->walked_bytes / device->beyond_l2_bytes_per_s;
+  double alone_bytes = device->l2_alone_bytes > 0 ? device->l2_alone_bytes : device->l2_bytes;
+  double crowded_s = all_s * device->beyond_l2_crowding * share_beyond(device, device->l2_bytes, held_bytes);
+
+  s->beyond_s = all_s * share_beyond(device, alone_bytes, held_bytes);
   s->seconds += s->beyond_s;
   s->compute_s += s->beyond_s;
-  s->crowded_s += s->beyond_s * (device->beyond_l2_crowding - 1);
+  s->crowded_s += MAX(0, crowded_s - s->beyond_s);
+}
+
+/* Passes of the first micro-batch: the optimizer went through all states since what they go through was last used. */
+static gboolean follows_optimizer(const Task *t)
+{
+  return t->micro == 0;
+}
+
+/* Gives passes that follow the optimizer and others segments of their own. */
+static void split_segments(Program *p)
+{
+  enum { UNUSED, LATER, FIRST };
+  g_autofree guint8 *use = g_new0(guint8, p->segments->len);
+  g_autofree int *other = indices_new(p->segments->len);
+
+  for (guint i = 0; i < p->tasks->len; i++) {
+    Task *t = &g_array_index(p->tasks, Task, i);
+    Segment s = *program_segment(p, t);
+    guint8 now = follows_optimizer(t) ? FIRST : LATER;
+    if (s.walked_bytes == 0)
+      continue;
+    if (use[t->segment] == UNUSED)
+      use[t->segment] = now;
+    if (use[t->segment] == now)
+      continue;
+    if (other[t->segment] < 0) {
+      other[t->segment] = p->segments->len;
+      s.passes = s.passes ? g_array_ref(s.passes) : NULL;
+      g_array_append_val(p->segments, s);
+    }
+    t->segment = other[t->segment];
+  }
 }
 
 void program_beyond(ProgramBuild *b)
@@ -65,16 +109,17 @@ void program_beyond(ProgramBuild *b)
   Program *p = b->program;
   g_autofree double *held = NULL;
 
+  split_segments(p);
+  g_autofree gboolean *done = g_new0(gboolean, p->segments->len);
   for (guint i = 0; i < p->tasks->len; i++) {
     const Task *t = program_task(p, i);
     Segment *s = &g_array_index(p->segments, Segment, t->segment);
-    const Device *device = &b->sites[t->row].cluster->device;
-    if (s->walked_bytes == 0 || s->beyond_s > 0)
+    if (s->walked_bytes == 0 || done[t->segment])
       continue;
     held = held ? held : rows_held(p);
-    if (held[t->row] <= device->l2_bytes)
-      continue;
-    come_from_memory(device, s);
+    double states = follows_optimizer(t) ? p->rows[t->row].static_bytes[PART_OPTIMIZER] : 0;
+    come_from_memory(&b->sites[t->row].cluster->device, held[t->row] + states, s);
     p->crowds |= s->crowded_s > 0;
+    done[t->segment] = TRUE;
   }
 }
