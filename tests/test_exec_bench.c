@@ -531,7 +531,8 @@ START_TEST(walks_go_from_end_to_end)
 }
 END_TEST
 
-/* The file holds what the host's memory held, is gone once it was read, and is missed where there is none. */
+/* The file holds what the host's memory held, is gone once it was read, and is missed where there is none. Of two benches
+ * that measure in one folder each has its own, and what was there is left alone. */
 START_TEST(disk_keeps_what_is_written)
 {
   enum { BYTES = 1 << 16 };
@@ -539,19 +540,26 @@ START_TEST(disk_keeps_what_is_written)
   const MachinePoint read = { .kind = POINT_DISK, .name = "read", .bytes = BYTES };
   g_autofree char *memory = g_malloc(BYTES), *before = g_malloc(BYTES);
   char folder[] = "/tmp/tdp-test-XXXXXX";
-  Bench bench = { .host = memory };
+  g_autofree char *others = g_malloc0(BYTES);
+  Bench bench = { .host = memory }, other = { .host = others };
 
   ck_assert(g_setenv("TMPDIR", mkdtemp(folder), TRUE)); /* before anyone asks GLib for it */
   ck_assert_str_eq(g_get_tmp_dir(), folder);
   for (int i = 0; i < BYTES; i++)
     memory[i] = before[i] = (char)(i * 7);
+  g_autofree char *kept = g_build_filename(folder, "tdp-calibrate-disk", NULL);
+  ck_assert(g_file_set_contents(kept, "kept", 4, NULL)); /* the name that calibrations once had in common */
   bench_run(&bench, &write);
+  bench_run(&bench, &write); /* in place of the first one */
+  bench_run(&other, &write);
   memset(memory, 0, BYTES);
   bench_run(&bench, &read);
   ck_assert_ptr_null(bench.failure);
   ck_assert_mem_eq(memory, before, BYTES);
   bench_run(&bench, &read);
   ck_assert_str_eq(bench.failure, "a file for temporary data cannot be written and read");
+  bench_clear(&other); /* was not read */
+  ck_assert_int_eq(g_unlink(kept), 0);
   ck_assert_int_eq(g_rmdir(folder), 0);
 }
 END_TEST

@@ -119,8 +119,16 @@ gboolean bench_walk_room(Bench *h, gsize bytes)
   return TRUE;
 }
 
+static void drop_disk_file(Bench *h)
+{
+  if (h->disk_path)
+    g_unlink(h->disk_path);
+  g_clear_pointer(&h->disk_path, g_free);
+}
+
 void bench_clear(Bench *h)
 {
+  drop_disk_file(h);
   if (!h->s)
     return;
   if (h->walk)
@@ -425,12 +433,19 @@ static gboolean move_all(int file, gboolean reading, char *bytes, gsize n)
   return TRUE;
 }
 
-/* A file of the folder for temporary files, behind the system's cache. */
+/* A file of its own in the folder for temporary files, behind the system's cache: what is written is read later. */
+static int open_disk_file(Bench *h, gboolean reading)
+{
+  if (reading)
+    return h->disk_path ? g_open(h->disk_path, O_RDONLY | O_NOFOLLOW, 0) : -1;
+  drop_disk_file(h);
+  return g_file_open_tmp("tdp-calibrate-XXXXXX", &h->disk_path, NULL);
+}
+
 static void run_disk(Bench *h, const MachinePoint *p)
 {
   gboolean reading = p->name[0] == 'r';
-  g_autofree char *path = g_build_filename(g_get_tmp_dir(), "tdp-calibrate-disk", NULL);
-  int file = g_open(path, reading ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  int file = open_disk_file(h, reading);
   gboolean done = file >= 0;
 
   if (done && reading)
@@ -439,7 +454,7 @@ static void run_disk(Bench *h, const MachinePoint *p)
   if (file >= 0)
     close(file);
   if (reading || !done)
-    g_unlink(path);
+    drop_disk_file(h);
   if (!done)
     h->failure = "a file for temporary data cannot be written and read";
 }

@@ -18,6 +18,7 @@ typedef struct {
   char *walk;              /* of walk_bytes, which POINT_WALK goes through; NULL until bench_walk_room() */
   gsize walk_bytes;
   void *host;              /* for copies */
+  char *disk_path;         /* what was written and not yet read; NULL */
   const char *failure;     /* of the disk; NULL */
 } Bench;
 
