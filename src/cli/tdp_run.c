@@ -147,12 +147,12 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     return input_error(error, "--seed: %" G_GINT64_FORMAT ": expected 0 or more", o->seed);
   if (o->retake < 0)
     return input_error(error, "--retake: %d: expected 0 or more", o->retake);
-  if (!(o->meet_s > 0))
-    return input_error(error, "--meet: %g: expected above 0", o->meet_s);
-  if (!(o->rate >= 0))
-    return input_error(error, "--rate: %g: expected 0 or more", o->rate);
-  if (!(o->epsilon > 0))
-    return input_error(error, "--epsilon: %g: expected above 0", o->epsilon);
+  if (!(o->meet_s > 0 && isfinite(o->meet_s)))
+    return input_error(error, "--meet: %g: expected a number above 0", o->meet_s);
+  if (!(o->rate >= 0 && isfinite(o->rate)))
+    return input_error(error, "--rate: %g: expected a number, 0 or more", o->rate);
+  if (!(o->epsilon > 0 && isfinite(o->epsilon)))
+    return input_error(error, "--epsilon: %g: expected a number above 0", o->epsilon);
   return cli_check_count("--steps", &o->steps, error) && read_tolerance(o, error) &&
          (!o->report || page_check(o->report, error));
 }
@@ -322,7 +322,7 @@ static gboolean choose_backend(Run *r, GError **error)
     if (!r->options.backend || g_str_equal(r->options.backend, r->backend_kind->name))
       break;
   if (!r->backend_kind->name)
-    runtime_error(error, "backend %s: no such backend in this program", r->options.backend);
+    input_error(error, "--backend: %s: no such backend in this program", r->options.backend);
   else if (r->plan.precision != DTYPE_FP32 && g_str_equal(r->backend_kind->name, "cpu"))
     input_error(error, "plan: precision: %s: expected fp32 on the cpu backend", dtype_names[r->plan.precision]);
   else

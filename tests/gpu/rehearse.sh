@@ -55,7 +55,7 @@ plans_fit() {
   for name in $(awk '!/^#/ { print $1 }' "$here/plans"); do
     plan_files "$name"
     program tdp-run --backend none -m "./model-$name.json" -c hgx-h200 -p "./plan-$name.json" 2>&1 |
-      grep -q "^tdp-run: backend none: no such backend" &&
+      grep -q "^tdp-run: --backend: none: no such backend" &&
       program tdp-sim -m "./model-$name.json" -c hgx-h200 -p "./plan-$name.json" --json | grep -q '"fits": true' ||
       { echo "$name"; wrong_plans=1; }
   done
