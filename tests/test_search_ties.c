@@ -181,13 +181,14 @@ START_TEST(a_stopped_search_looks_no_further)
 }
 END_TEST
 
-/* Of sets of modules that are made again, the one with memory to spare. */
+/* Of sets of modules that are made again, the one with memory to spare. Of each of the two seeds some of the first draws
+ * notice a search that looks at no set but the fastest, or at those alone whose memory is not bounded anew. */
 START_TEST(sets_of_modules_tie)
 {
-  GRand *rand = g_rand_new_with_seed(4220 + _i);
+  GRand *rand = g_rand_new_with_seed(4221 + _i);
   int others = 0;
 
-  for (int i = 0; i < 12; i += test_stride() > 1 ? 3 : 1) {
+  for (int i = 0; i < 12; i += test_stride() > 1 ? 7 : 1) { /* with and without selective recomputation */
     Instance in;
     instance_latent_init(&in, rand);
     in.options.fixed.value[KEY_ZERO] = 1;
@@ -313,5 +314,5 @@ END_TEST
 TEST_LOOPS("search ties", { what_was_measured_comes_first, 1 }, { the_most_robust_is_found, 4, TRUE },
            { whole_frameworks_agree, 4, TRUE }, { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { plain_dispatchers_tie, 4, TRUE },
-           { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4, TRUE },
+           { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 2, TRUE },
            { offloaded_layers_are_listed_once, 1 })

@@ -130,6 +130,7 @@ START_TEST(lost_nodes_search_where_cuts_leave_much)
   fewer = base;
   fewer.global_batch = 520;
   SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1, .objective = &objectives[0] };
+  options.fixed.value[KEY_TP] = 8;
   SearchOptions known = options;
   Asked asked = { .model = model, .cluster = cluster, .options = &options, .accuracy = accuracy,
                   .operations = &operations };
