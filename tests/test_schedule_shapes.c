@@ -42,6 +42,16 @@ static void check_ahead(const Schedule *s, const ScheduleShape *shape, const Sch
   require(most == ahead, "ahead() is not what the order runs ahead", s, shape);
 }
 
+/* What is known of it without the order, which is all that equal groups need. */
+static void check_held(const Schedule *s, const ScheduleShape *shape, const ScheduleOrder *order, int rank)
+{
+  int held = schedule_held(s, shape, rank), group = shape->group ? shape->group : shape->ranks;
+
+  require(held > 0 || (s->grouped && shape->micro % group > 0) || !s->first, "held() is not known", s, shape);
+  require(held == 0 || shape->chunks == 1 || held == schedule_order_held(s, shape, order, rank),
+          "held() is not what the order holds", s, shape);
+}
+
 /* Time of all passes of a rank, which run one at a time. */
 static double check_rank(const Schedule *s, const ScheduleShape *shape, const Replay *r, int rank)
 {
@@ -58,6 +68,8 @@ static double check_rank(const Schedule *s, const ScheduleShape *shape, const Re
   require(peak <= r->peak[rank], "peak() is above what the order holds", s, shape);
   require(!s->peak || shape->micro < shape->ranks || peak == r->peak[rank], "peak() is not what the order holds", s,
           shape);
+  if (s->placement == PLACE_LOOP && !s->split && !s->recompute && !s->vocabulary)
+    check_held(s, shape, r->order, rank);
   if (s->ahead)
     check_ahead(s, shape, r->order, rank);
   return sum;

@@ -214,6 +214,18 @@ double schedule_order_peak(const Schedule *schedule, const ScheduleShape *shape,
   return peak;
 }
 
+int schedule_held(const Schedule *schedule, const ScheduleShape *shape, int rank)
+{
+  int peak = schedule_peak(schedule, shape, rank);
+  gboolean equal = !schedule->grouped || shape->micro % (shape->group ? shape->group : shape->ranks) == 0;
+
+  if (shape->chunks == 1)
+    return peak;
+  if (peak == shape->micro * shape->chunks)
+    return shape->micro;
+  return schedule->first && equal ? schedule->first(shape, shape->chunks - 1, peak) : 0;
+}
+
 int schedule_order_held(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order, int rank)
 {
   g_autofree int *held = g_new0(int, shape->chunks);

@@ -265,6 +265,11 @@ double schedule_order_peak(const Schedule *schedule, const ScheduleShape *shape,
 /* Most micro-batches of which a rank holds, at one moment of an order, so many of each of its chunks. */
 int schedule_order_held(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order, int rank);
 
+/* The same from the shape alone: what the last of its chunks has before the rank's first backward, where the others have
+ * as much. With one chunk it is schedule_peak(); 0 where the order has no closed form (Schedule.first), or a last group of
+ * another size than the others. */
+int schedule_held(const Schedule *schedule, const ScheduleShape *shape, int rank);
+
 /* A dry run with given pass times and free communication. */
 typedef struct {
   double makespan;

@@ -57,10 +57,14 @@ void held_table_free(HeldTable *table)
 static GArray *find_held(const Schedule *schedule, const ScheduleShape *shape)
 {
   GArray *all = g_array_new(FALSE, FALSE, sizeof(HeldRanks));
-  g_autoptr(ScheduleOrder) order = shape->chunks > 1 ? schedule_order_new(schedule, shape) : NULL;
+  g_autoptr(ScheduleOrder) order = NULL;
 
   for (int rank = 0; rank < shape->ranks; rank++) {
-    HeldRanks own = { 1, order ? schedule_order_held(schedule, shape, order, rank) : schedule_peak(schedule, shape, rank) };
+    HeldRanks own = { 1, schedule_held(schedule, shape, rank) };
+    if (own.held == 0) {
+      order = order ? order : schedule_order_new(schedule, shape);
+      own.held = schedule_order_held(schedule, shape, order, rank);
+    }
     HeldRanks *last = all->len ? &g_array_index(all, HeldRanks, all->len - 1) : NULL;
     if (last && last->held == own.held)
       last->ranks++;
