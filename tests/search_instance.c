@@ -406,6 +406,9 @@ static void check_bounds(const Instance *in, const Plan *plan, const PriceSums *
           m->iteration_s, peak);
 }
 
+/* Plans that differ by no more are of one value: one stands for others that keep more layers' activations on the host. */
+#define ROUNDING 1e-9
+
 /* The best of all, which takes what it was said to take; where not all were simulated, no longer than the best of those. */
 static void check_winner(const Instance *in, const Found *winner, double best, guint stride)
 {
@@ -413,8 +416,8 @@ static void check_winner(const Instance *in, const Found *winner, double best, g
 
   instance_simulate(in, &winner->plan, NULL, &m);
   g_assert_cmpfloat(winner->metrics.iteration_s, ==, m.iteration_s);
-  g_assert_cmpfloat(m.iteration_s, <=, best);
-  g_assert(stride > 1 || m.iteration_s == best);
+  g_assert_cmpfloat(m.iteration_s, <=, best * (1 + ROUNDING));
+  g_assert(stride > 1 || m.iteration_s >= best);
 }
 
 /* Plans that answers list by their best alone have one of these: they differ in overlaps and in modules made again. */
