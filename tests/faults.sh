@@ -1,7 +1,8 @@
 #!/bin/bash
 # What happens around a program: a full disk, one that is read-only, kill -9, no memory, no thread, interrupted calls, a
 # pipe that nobody reads, a clock set back. Old files stay whole, the exit is right, the answer is the same or none.
-# KILLS (20) moments and MEMORY (40) allocations, spread evenly; MEMORY=all: each one. usage: faults.sh
+# KILLS (20) moments and MEMORY (40) allocations, spread evenly; MEMORY=all: each one, of programs that make more than
+# 20,000 of them one in so many that about 10,000 are tried. usage: faults.sh
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -113,6 +114,34 @@ for ((i = 1; i <= allocations; i += step)); do
   fi
 done
 verdict $wrong "no memory at $tried of $allocations allocations" "$wrong times, the last $why"
+
+# What else programs print: the whole of it, or exit not 0 and no crash. A tenth as many allocations of each.
+starve() { # NAME COMMAND...
+  name=$1 wrong=0 tried=0 why=
+  shift
+  "$@" >"$work/right" 2>/dev/null
+  FAULT_COUNT=$work/count under "$@" >/dev/null 2>&1
+  allocations=$(cat "$work/count")
+  step=1
+  if [ "${MEMORY:-40}" != all ]; then step=$((10 * allocations / ${MEMORY:-40}))
+  elif [ "$allocations" -gt 20000 ]; then step=$((allocations / 10000)); fi
+  for ((i = 1; i <= allocations; i += step)); do
+    { FAULT_MALLOC=$i under "$@" >"$work/out"; } 2>/dev/null
+    status=$?
+    tried=$((tried + 1))
+    if [ $status -eq 139 ] || { [ $status -eq 0 ] && ! cmp -s "$work/out" "$work/right"; }; then
+      wrong=$((wrong + 1)) why="allocation $i: status $status"
+    fi
+  done
+  verdict $wrong "no memory for $name at $tried of $allocations allocations" "$wrong times, the last $why"
+}
+head -n 3 tests/validation/seqsel-t5.csv >"$work/cases.csv"
+starve planning tdp-plan --model tiny --cluster cpu --gpus 2 --threads 1 --json --top 3
+starve validating tdp-validate "$work/cases.csv" --json
+starve calibrating tdp-calibrate --fit tests/fuzz/seeds/points/whole.csv --name found
+starve link-fitting tdp-calibrate --nccl-tests tests/data/nccl-tests/v2.8-all-reduce.txt --cluster dgx \
+  --like nvlink3-switch --name found
+starve improving tdp-plan --cluster dgx-h100 --improve tests/data/launch/llama-1b.log --json --threads 1
 
 "${plan[@]}" >"$work/right" 2>/dev/null
 for n in 1 2 3; do

@@ -8,6 +8,7 @@
 #include "plan/keys.h"
 #include "search/balanced.h"
 
+#include <cJSON.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -170,9 +171,11 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
     { "help", 'h', G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer)print_help, "Show help options", NULL },
     G_OPTION_ENTRY_NULL,
   };
+  cJSON_Hooks memory = { g_malloc, g_free }; /* ends where there is none: a text that cannot be read is another error */
   g_autoptr(GOptionContext) context = g_option_context_new(NULL);
   GOptionGroup *all = g_option_group_new(NULL, NULL, NULL, context, NULL);
 
+  cJSON_InitHooks(&memory);
   setlocale(LC_CTYPE, "C.UTF-8"); /* options are UTF-8, whatever the locale */
   g_option_context_set_help_enabled(context, FALSE);
   g_option_context_set_summary(context, summary);

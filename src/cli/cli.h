@@ -11,7 +11,7 @@
 void cli_keep_memory(void);
 
 /* Adds --version to a context with this summary and parses; exits by returning
- * FALSE with an error. With --version prints it and exits 0. */
+ * FALSE with an error. With --version prints it and exits 0. From here on a program ends where JSON finds no memory. */
 gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const char *summary, GError **error);
 
 /* A model file, or another tool's file that tells a model (import/launch.h). */

@@ -9,13 +9,13 @@
 #include "cli/cli.h"
 #include "cli/import_machine.h"
 #include "cli/machine.h"
+#include "cli/numbers.h"
 #include "cli/say.h"
 #include "import/import.h"
 #include "import/nccl_tests.h"
 #include "plan/framework.h"
 
 #include <glib/gstdio.h>
-#include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -490,7 +490,7 @@ int main(int argc, char **argv)
   GError *error = NULL;
   gboolean done;
 
-  gsl_set_error_handler_off();
+  cli_numbers();
   g_set_prgname("tdp-calibrate");
   done = read_options(&argc, &argv, &o, &error) && run(&o, &error);
   options_clear(&o);

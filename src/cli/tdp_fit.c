@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "cli/cli.h"
+#include "cli/numbers.h"
 #include "cli/say.h"
 #include "fit/jobs.h"
 
-#include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 {
   GError *error = NULL;
   Options options = {0};
-  gsl_set_error_handler_off();
+  cli_numbers();
   gboolean done = read_options(&argc, &argv, &options, &error) && run(&options, &error);
   g_free(options.only);
   return done ? cli_finish("tdp-fit") : cli_fail("tdp-fit", error);

@@ -5,6 +5,7 @@
 #include "cli/exports.h"
 #include "cli/improve.h"
 #include "cli/list.h"
+#include "cli/numbers.h"
 #include "cli/plan_report.h"
 #include "cli/planning.h"
 #include "cli/say.h"
@@ -12,7 +13,6 @@
 #include "ask/explain.h"
 #include "report/front.h"
 
-#include <gsl/gsl_errno.h>
 #include <stdio.h>
 
 static void write_exports(Planning *p, const PlanOptions *o)
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
   GError *error = NULL;
   int status;
 
-  gsl_set_error_handler_off();
+  cli_numbers();
   g_set_prgname("tdp-plan");
   cli_keep_memory();
   plan_options_init(&o);

@@ -6,6 +6,7 @@
 #include "cli/engine.h"
 #include "cli/exports.h"
 #include "cli/launch_file.h"
+#include "cli/numbers.h"
 #include "cli/say.h"
 #include "cli/sim_document.h"
 #include "cli/sim_schedule.h"
@@ -14,7 +15,6 @@
 #include "report/ranks.h"
 #include "kineto/kineto.h"
 
-#include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -434,7 +434,7 @@ int main(int argc, char **argv)
   GError *error = NULL;
   int status;
 
-  gsl_set_error_handler_off();
+  cli_numbers();
   g_set_prgname("tdp-sim");
   cli_keep_memory();
   status = read_options(&argc, &argv, &o, &error) ? sim_main(&o) : cli_fail("tdp-sim", error);

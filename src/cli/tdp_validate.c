@@ -3,12 +3,12 @@
 #include "base/files.h"
 #include "base/table.h"
 #include "cli/cli.h"
+#include "cli/numbers.h"
 #include "cli/say.h"
 #include "report/page.h"
 #include "report/scatter.h"
 #include "validate/residuals.h"
 
-#include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
   Options o = { 0 };
   GError *error = NULL;
 
-  gsl_set_error_handler_off();
+  cli_numbers();
   g_set_prgname("tdp-validate");
   cli_keep_memory();
   gboolean ok = read_options(&argc, &argv, &o, &error) && run(argv + 1, &o, &error);
