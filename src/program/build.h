@@ -16,6 +16,8 @@ typedef struct {
 typedef struct {
   int rank, index; /* of the rank's chunks */
   GArray *pieces; /* Piece, in model order */
+  Piece all;      /* of them as one */
+  double params[2]; /* [experts]: params_of() all; below 0 = not known yet */
   int whole[2][PASS_COUNT];  /* segment of the whole chunk by pass, -1 = not made; [1]: gives its weights back */
   int *split[2][PASS_COUNT]; /* segment of each piece by pass */
   int *gather[2][2];       /* [experts][again, for a backward]: segment of each piece */

@@ -50,16 +50,26 @@ static gboolean is_mixed(const GArray *pieces)
   return FALSE;
 }
 
+static Piece all_of(const GArray *pieces)
+{
+  Piece all = g_array_index(pieces, Piece, 0);
+
+  for (guint i = 1; i < pieces->len; i++)
+    all.n_layers += g_array_index(pieces, Piece, i).n_layers;
+  return all;
+}
+
 void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
 {
   gboolean share = index == b->shape.chunks;
   int stage = share ? -1 : program_stage(b, rank, index);
 
   *chunk = (Chunk) { .rank = rank, .index = index, .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)),
-                     .first_forward = -1, .last_backward = -1, .send = { -1, -1 },
+                     .first_forward = -1, .last_backward = -1, .send = { -1, -1 }, .params = { -1, -1 },
                      .remade = b->stored && stage != b->stages - 1 };
   add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
+  chunk->all = all_of(chunk->pieces);
   chunk->mixed = is_mixed(chunk->pieces);
   for (int i = 0; i < 2; i++) {
     for (int pass = 0; pass < PASS_COUNT; pass++) {
@@ -98,12 +108,7 @@ void chunk_clear(Chunk *chunk)
 
 Piece chunk_whole(const Chunk *chunk)
 {
-  Piece whole = g_array_index(chunk->pieces, Piece, 0);
-
-  whole.n_layers = 0;
-  for (guint i = 0; i < chunk->pieces->len; i++)
-    whole.n_layers += g_array_index(chunk->pieces, Piece, i).n_layers;
-  return whole;
+  return chunk->all;
 }
 
 Piece chunk_piece(const Chunk *chunk, int piece)
@@ -226,10 +231,11 @@ static double norm_params(const ProgramBuild *b, const Chunk *chunk, Piece piece
 }
 
 /* Of the chunk's weights of a kind. */
-static double share_of(const ProgramBuild *b, const Chunk *chunk, Piece piece, gboolean experts)
+static double share_of(const ProgramBuild *b, Chunk *chunk, Piece piece, gboolean experts)
 {
-  double whole = params_of(b, chunk_whole(chunk), experts);
-
+  if (chunk->params[experts] < 0)
+    chunk->params[experts] = params_of(b, chunk->all, experts);
+  double whole = chunk->params[experts];
   return whole > 0 ? params_of(b, piece, experts) / whole : 1;
 }
 
