@@ -31,6 +31,62 @@ START_TEST(refined_is_better)
 }
 END_TEST
 
+static Plan with_count(const Plan *plan, int n)
+{
+  Plan with = *plan;
+
+  with.recompute = RECOMPUTE_FULL;
+  with.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = n };
+  return with;
+}
+
+static double bound_bytes(const Instance *in, PriceCache *prices, const Plan *plan)
+{
+  const Layout layout = layout_of(plan);
+
+  return bound_memory_by_order(in->model, &layout, price_cache_sums(prices, &layout.passes));
+}
+
+static double bound_s(const Instance *in, PriceCache *prices, const Plan *plan)
+{
+  const Layout layout = layout_of(plan);
+
+  return bound_time(in->model, &layout, in->cluster, price_cache_sums(prices, &layout.passes), NULL);
+}
+
+/* Whatever count is the first of which the bound of memory fits: on a device that holds just that, and on one that lacks
+ * a byte of what the count before it needs. */
+START_TEST(least_counts_are_found)
+{
+  Instance in = { .model = fixture_known_model(_i % 2 ? "llama-3.1-70b" : "qwen3-30b-a3b"),
+                  .cluster = fixture_cluster("dgx-h100", 16), .framework = fixture_framework("megatron-core") };
+  const double device = in.cluster->device.memory_bytes;
+  g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
+  Plan plan = plan_default(in.model, in.framework);
+
+  plan.gpus = plan.global_batch = 16;
+  plan.tp = _i % 2 ? 8 : 1;
+  plan.pp = _i < 2 ? 1 : 2;
+  plan.dp = plan.gpus / plan.tp / plan.pp;
+  const Refine refine = { in.model, in.cluster, prices, NULL, INFINITY };
+  int most = (in.model->blocks + plan.pp - 1) / plan.pp - 1;
+  for (int n = 1; n <= most; n++) {
+    Plan with = with_count(&plan, n), less = with_count(&plan, n - 1);
+    double bytes = bound_bytes(&in, prices, &with);
+    double before = n > 1 ? bound_bytes(&in, prices, &less) : bytes * (1 + 1e-6);
+    ck_assert_double_lt(bytes, before);
+    for (int k = 0; k < 2; k++) {
+      in.cluster->device.memory_bytes = k ? before - 1 : bytes;
+      ck_assert_double_eq(refine_bound_s(&refine, &plan), bound_s(&in, prices, &with));
+    }
+    in.cluster->device.memory_bytes = bytes - 1;
+    ck_assert(n < most || isinf(refine_bound_s(&refine, &plan)));
+  }
+  in.cluster->device.memory_bytes = device;
+  instance_clear(&in);
+}
+END_TEST
+
 /* The least time of a plan with some count that fits, not all of its largest stage; the smallest such count in `first`,
  * 0 = none. */
 static double best_count_s(const Instance *in, const Plan *plan, int *first)
@@ -195,5 +251,5 @@ START_TEST(plans_are_found_once)
 }
 END_TEST
 
-TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { counts_of_a_plan_are_found, 1 },
-           { counts_are_found, 48 }, { groups_are_found }, { plans_are_found_once, 2 })
+TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { least_counts_are_found, 4 },
+           { counts_of_a_plan_are_found, 1 }, { counts_are_found, 48 }, { groups_are_found }, { plans_are_found_once, 2 })

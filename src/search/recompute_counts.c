@@ -35,25 +35,43 @@ static double least_bytes(const Refine *r, const Plan *plan)
   return bound_memory_by_order(r->model, &layout, price_cache_sums(r->prices, &layout.passes));
 }
 
-static gboolean may_fit(const Refine *r, const Plan *plan)
+static double bytes_with(const Refine *r, const Plan *plan, int layers)
 {
-  return least_bytes(r, plan) <= r->cluster->device.memory_bytes;
+  Plan p = with_count(plan, layers);
+
+  return least_bytes(r, &p);
 }
 
-/* The smallest count of which the memory bound fits; `most` + 1 if none does. */
+/* The smallest count of which the memory bound fits; `most` + 1 if none does. Bytes fall nearly evenly with the count:
+ * the next one looked at is where they would be the device's, and in the middle where two such have left more than half. */
 static int least_count(const Refine *r, const Plan *plan, int most)
 {
-  int low = 1, high = most + 1;
+  const double device = r->cluster->device.memory_bytes;
+  int low = 1, high = most; /* the first does not fit, the last does */
+  double low_bytes, high_bytes;
 
-  while (low < high && !stop_asked(r->stop)) {
-    int middle = (low + high) / 2;
-    Plan p = with_count(plan, middle);
-    if (may_fit(r, &p))
-      high = middle;
-    else
-      low = middle + 1;
+  if (most < 1 || (high_bytes = bytes_with(r, plan, high)) > device)
+    return most + 1;
+  if (most == 1 || (low_bytes = bytes_with(r, plan, low)) <= device)
+    return 1;
+  for (int step = 0, before = high - low; high - low > 1 && !stop_asked(r->stop); step++) {
+    double part = (low_bytes - device) / (low_bytes - high_bytes);
+    int n = low + (int)ceil(part * (high - low));
+    if (step % 2 == 0 && step > 0) {
+      n = high - low > before / 2 ? (low + high) / 2 : n;
+      before = high - low;
+    }
+    n = CLAMP(n, low + 1, high - 1);
+    double bytes = bytes_with(r, plan, n);
+    if (bytes <= device) {
+      high = n;
+      high_bytes = bytes;
+    } else {
+      low = n;
+      low_bytes = bytes;
+    }
   }
-  return low;
+  return high;
 }
 
 static double bound_s_of(const Refine *r, const Plan *plan)
