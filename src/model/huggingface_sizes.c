@@ -223,7 +223,7 @@ static gboolean read_sparse_gates(const RecipeSource *source, Recipe *r, GError 
 /* Tokens of both sides that a query of LED's encoder sees, of all its layers or of each, the same, and itself. */
 static gboolean read_both_sides(const RecipeSource *source, Recipe *r, GError **error)
 {
-  const cJSON *item = json_get(source->object, "attention_window"), *each = item;
+  const cJSON *item = json_get(source->object, "attention_window");
   int n = r->encoder_layers;
 
   if (!r->global_projections || !item)
@@ -231,7 +231,7 @@ static gboolean read_both_sides(const RecipeSource *source, Recipe *r, GError **
   if (cJSON_IsArray(item) && cJSON_GetArraySize(item) != n)
     return json_error(source->doc, item, error, "an even number, or one for each of %d layers", n);
   for (int i = 0; i < (cJSON_IsArray(item) ? n : 1); i++) {
-    each = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item;
+    const cJSON *each = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item;
     if (!cJSON_IsNumber(each) || each->valuedouble < 2 || each->valuedouble > MAX_SEQ || fmod(each->valuedouble, 2) > 0)
       return json_error(source->doc, each, error, "an even number from 2");
     if (i && each->valuedouble + 1 != r->encoder_window)
