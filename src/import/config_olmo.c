@@ -164,7 +164,7 @@ static void put_sharding(ConfigReading *r, JsonWriter *w)
   if (*strategy && !g_strv_contains(strategies, strategy))
     launch_fail(&r->to, FSDP "sharding_strategy: %s: expected FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or "
                 "_HYBRID_SHARD_ZERO2", strategy);
-  gboolean whole = g_str_equal(strategy, "NO_SHARD") || r->to.out->gpus == 1;
+  gboolean whole = g_str_equal(strategy, "NO_SHARD") || r->to.out->gpus == 1 || shards == 1;
   json_put_int(w, "zero_stage", whole ? 0 : 3);
   if (stays && !whole)
     config_put_kept(w);
@@ -188,9 +188,13 @@ static void put_batch(ConfigReading *r, JsonWriter *w)
   json_put_int(w, "micro_batch_size", MIN(micro, batch / gpus));
 }
 
-static const char *precision_of(const Settings *s)
+static const char *precision_of(ConfigReading *r)
 {
-  const char *text = settings_text(s, "precision");
+  static const char *const known[] = { "", "amp_bf16", "amp_fp16", "fp32", NULL };
+  const char *text = settings_text(r->from, "precision");
+
+  if (!g_strv_contains(known, text))
+    launch_fail(&r->to, "precision: %s: expected amp_bf16, amp_fp16 or fp32", text);
   return g_str_equal(text, "amp_bf16") ? "bf16" : g_str_equal(text, "amp_fp16") ? "fp16" : "fp32";
 }
 
@@ -213,7 +217,7 @@ static gboolean read_plan(ConfigReading *r)
     json_put_int(&w, "zero_stage", 0);
   else
     put_sharding(r, &w);
-  json_put_string(&w, "precision", precision_of(r->from));
+  json_put_string(&w, "precision", precision_of(r));
   if (g_str_equal(settings_text(r->from, "optimizer.name"), "lionw"))
     launch_assume(&r->to, "optimizer.name: lionw: simulated as adamw, which holds one moment more");
   json_put_string(&w, "framework", r->framework ? r->framework : ddp ? "ddp" : "fsdp");
