@@ -19,6 +19,7 @@ START_TEST(runs)
     { PRETRAIN "devices: 8\nprecision: bf16-mixed\n" TRAIN, 0, "\"zero_stage\": 3", "shard_group_size", NULL },
     { PRETRAIN "devices: 8\n" TRAIN, 0, "\"recompute_granularity\": \"none\"", NULL, NULL },
     { PRETRAIN "devices: auto\n" TRAIN, 16, "\"gpus\": 16", NULL, NULL },
+    { PRETRAIN "devices: -1\n" TRAIN, 16, "\"gpus\": 16", NULL, NULL },
     { PRETRAIN "devices: auto\n" TRAIN, 0, "\"gpus\": 1", "no_sync", "gpus: 1: " },
     { FULL "devices: 4\nnum_nodes: 2\n" TRAIN, 0, "\"recompute_granularity\": \"full\"", "shard_group_size", NULL },
     { FULL "devices: 4\n" TRAIN, 0, "\"no_sync\": true", "adapter", NULL },
@@ -34,6 +35,8 @@ START_TEST(runs)
       "optimizer: galore.GaLore: simulated as AdamW" },
     { LORA "devices: 1\n" TRAIN, 0, "\"adapter\": \"lora:r=32,targets=q_proj,v_proj\"", NULL, NULL },
     { LORA "lora_key: true\nlora_projection: true\nlora_mlp: true\ndevices: 1\n" TRAIN, 0, "\"adapter\": \"lora:r=32\"",
+      NULL, NULL },
+    { LORA "lora_key: on\nlora_query: no\ndevices: 1\n" TRAIN, 0, "\"adapter\": \"lora:r=32,targets=k_proj,v_proj\"",
       NULL, NULL },
     { LORA "quantize: bnb.nf4\ndevices: 1\n" TRAIN, 0, "\"adapter\": \"qlora:r=32,", NULL, NULL },
     { LORA "quantize: bnb.int8-training\ndevices: 1\n" TRAIN, 0, "\"adapter\": \"lora:r=32,", NULL,
@@ -85,6 +88,7 @@ START_TEST(is_refused)
     { FULL "devices: 4\ntrain:\n  global_batch_size: 64\n  micro_batch_size: 0\n",
       "train.global_batch_size: 64: expected" },
     { LORA "lora_query: false\nlora_value: false\ndevices: 1\n" TRAIN, "lora_query: false: expected one of" },
+    { LORA "quantize: bnb.nf4\ndevices: 4\n" TRAIN, "quantize: bnb.nf4: expected one GPU, not 4" },
     { LORA "lora_r: few\ndevices: 1\n" TRAIN, "lora_r: few: expected a whole number" },
   };
 

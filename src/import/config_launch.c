@@ -36,10 +36,13 @@ int config_int(ConfigReading *r, const char *path, int usual)
   return value;
 }
 
+/* With those of YAML 1.1. */
 gboolean config_true(ConfigReading *r, const char *path, gboolean usual)
 {
+  static const char *const words[][5] = { { "false", "no", "off", NULL }, { "true", "yes", "on", NULL } };
   const char *text = settings_text(r->from, path);
-  gboolean yes = g_ascii_strcasecmp(text, "true") == 0, no = g_ascii_strcasecmp(text, "false") == 0;
+  g_autofree char *lower = g_ascii_strdown(text, -1);
+  gboolean yes = g_strv_contains(words[TRUE], lower), no = g_strv_contains(words[FALSE], lower);
 
   if (*text && !yes && !no)
     launch_assume(&r->to, "%s: %s: neither true nor false: taken as %s", path, text, usual ? "true" : "false");

@@ -48,7 +48,8 @@ static int read_devices(ConfigReading *r)
 {
   const char *text = settings_text(r->from, "devices");
   int nodes = config_int(r, "num_nodes", 1);
-  int devices = g_str_equal(text, "auto") || !*text ? 0 : config_int(r, "devices", 0);
+  gboolean all = !*text || g_str_equal(text, "auto") || g_str_equal(text, "-1"); /* parse_devices(), litgpt/utils.py */
+  int devices = all ? 0 : config_int(r, "devices", 0);
 
   if (nodes < 1)
     launch_fail(&r->to, "num_nodes: %d: expected a whole number from 1", nodes);
@@ -143,6 +144,9 @@ static void put_adapter(ConfigReading *r, JsonWriter *w)
   g_autoptr(GString) text = g_string_new(NULL);
   gsize n = 0;
 
+  if (*quantize && r->to.out->gpus > 1)
+    launch_fail(&r->to, "quantize: %s: expected one GPU, not %d: litgpt quantizes on one alone", quantize,
+                r->to.out->gpus);
   g_string_append_printf(text, "%s:r=%d", narrow ? "qlora" : "lora", config_int(r, "lora_r", 8));
   const gsize whole = text->len;
   for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
