@@ -258,7 +258,7 @@ static void say_batch(Planning *p, const SearchOptions *options)
                                    found.plan.global_batch, 100 * less, label, found.plan.global_batch));
 }
 
-/* The plan that is recommended, then the others by their value. */
+/* The plan that is recommended, then the others by their value, but for one in whose place it stands. */
 static void set_results(Planning *p, int top)
 {
   const GArray *best = p->found->best;
@@ -268,7 +268,7 @@ static void set_results(Planning *p, int top)
   p->results[p->n++] = result_of_found(p, first);
   for (guint i = 0; i < best->len && p->n < top; i++) {
     const Found *f = &g_array_index(best, Found, i);
-    if (!plan_same(&f->plan, &first->plan))
+    if (!plan_same(&f->plan, &first->plan) && !found_same_but_offload(f, first))
       p->results[p->n++] = result_of_found(p, f);
   }
 }

@@ -116,6 +116,9 @@ typedef struct {
   gint64 family;        /* the same for plans that differ in overlaps only */
 } Found;
 
+/* Whether two plans are worth the same and differ in nothing but how many layers keep their activations on the host. */
+gboolean found_same_but_offload(const Found *a, const Found *b);
+
 /* How a plan was settled, beside the rules that reject (0 .. REJECT_COUNT - 1). */
 enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_COUNT };
 const char *settled_name(int how);

@@ -135,8 +135,7 @@ static gboolean beats(const Found *a, const Found *b)
   return a->value <= b->value && a->second <= b->second;
 }
 
-/* Whether two plans are worth the same and differ in nothing but how many layers keep their activations on the host. */
-static gboolean same_but_offload(const Found *a, const Found *b)
+gboolean found_same_but_offload(const Found *a, const Found *b)
 {
   Plan plan = a->plan;
 
@@ -150,7 +149,7 @@ static gboolean same_but_offload(const Found *a, const Found *b)
 static gboolean stands_for(const Found *a, const Found *b)
 {
   return a->family == b->family ? a->value <= b->value
-                                : a->plan.offload.layers < b->plan.offload.layers && same_but_offload(a, b);
+                                : a->plan.offload.layers < b->plan.offload.layers && found_same_but_offload(a, b);
 }
 
 /* Drops what the plan beats: on a front all of that, else what it stands for. FALSE if it is beaten. */

@@ -1,0 +1,1 @@
+tdp-plan --model llama-3.1-70b --cluster gb200-nvl72 --gpus 64 --global-batch 512 --seq 4096 --top 3 --json >$TMP/x.json; grep -c cpu_offloading_num_layers $TMP/x.json; grep -e "\"iteration_s\"" $TMP/x.json | sort | uniq -d
