@@ -35,17 +35,18 @@ static double moment_of_largest(int n)
   return n * sum;
 }
 
-/* A search asks for the ranks of one job, again and again. */
+/* A search asks for the ranks of one job and for those that meet in it, again and again; powers of two have places of
+ * their own. */
 double expected_largest(int n)
 {
-  static _Thread_local int last;
-  static _Thread_local double of_last;
+  static _Thread_local struct { int n; double largest; } known[33];
+  guint place = g_bit_storage((gulong)MAX(n, 0));
 
-  if (n != last) {
-    of_last = moment_of_largest(n);
-    last = n;
+  if (known[place].n != n) {
+    known[place].n = n;
+    known[place].largest = moment_of_largest(n);
   }
-  return of_last;
+  return known[place].largest;
 }
 
 double slowest_device(const Device *device, int devices)
