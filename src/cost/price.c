@@ -332,9 +332,7 @@ static double exposed_s(const Lanes *f, const Lanes *b)
                                    f->exchange_s[0], b->exchange_s[1]);
   double outer_s = two_exchanges_s(b->stretch_s[BEHIND] - behind_s + b->stretch_s[BEFORE], behind_s,
                                    f->stretch_s[BEFORE] + f->stretch_s[BEHIND], f->exchange_s[1], b->exchange_s[0]);
-
   double computed_s = f->compute_end + b->compute_end, exposed = inner_s + outer_s - computed_s;
-
   return exposed > 1e-12 * computed_s ? exposed : 0; /* less is rounding, of the same sums in another order */
 }
 
