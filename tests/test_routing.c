@@ -29,7 +29,7 @@ static void setup_divided(Planned *f, double load, int tp, int pp, int ep)
   planned_divide(f, tp, pp, EP / tp / pp);
   f->plan.global_batch = 4 * f->plan.dp;
   f->plan.sequence_parallel = tp > 1;
-  f->cluster->device.rate_spread = 0;
+  f->cluster->device.rate_spread = f->cluster->device.rate_passing = 0;
   f->plan.ep = ep;
   f->plan.etp = 1;
   f->plan.expert_load = load;

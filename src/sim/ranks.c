@@ -27,11 +27,13 @@ typedef struct {
   double *slots, *ready;
   RankRun *run;
   int recorded;             /* replica whose spans are kept */
-  double *device_noise, *link_noise, *pass_noise; /* quantiles of the slowest of a place's ranks; pass: NULL = none */
+  double *device_noise, *link_noise; /* quantiles of the slowest of so many of a place's ranks as are drawn at once */
+  double *pass_noise;       /* likewise, of one of them, NULL = none; then rates are drawn rank by rank, too */
+  double *rates, *slowest;  /* by row and replica: noise of each of a place's ranks, and the largest */
   const Routing *routing;   /* NULL = none */
   guint64 *random;          /* by step */
   guint64 *loads;           /* by step: where the routing's draws begin */
-  double *noisy;            /* by replica */
+  double *noisy, *lasting;  /* by replica */
 } Ranks;
 
 static int take_slot(Ranks *r)
@@ -206,17 +208,38 @@ static void add_loads(Ranks *r, const Task *task, RankJoin group)
   }
 }
 
+/* What a group's slowest rank is behind in this pass, of its rate and its pass together, beyond its slowest rate. */
+static void draw_passes(Ranks *r, const Task *task, RankJoin group)
+{
+  const RankTimes *t = &r->times;
+  const gsize first = (gsize)task->row * t->replicas;
+
+  for (int i = 0; i < t->replicas; i++) {
+    const double *rates = r->rates + (first + i) * t->fold;
+    double most = -INFINITY;
+    for (int k = 0; k < t->fold; k++) {
+      double behind = rates[k] + noise_draw(r->pass_noise, &r->random[i / t->places]);
+      most = MAX(most, behind);
+    }
+    r->noisy[i] = most;
+    r->lasting[i] = r->slowest[first + i];
+  }
+  rank_join_slowest(r->noisy, t->replicas, group);
+  rank_join_slowest(r->lasting, t->replicas, group);
+  for (int i = 0; i < t->replicas; i++)
+    r->noisy[i] -= r->lasting[i];
+}
+
 /* Seconds of a pass as each replica draws it: a group has the slowest's. */
 static const double *drawn(Ranks *r, const Task *task, const Segment *s, const double *own)
 {
   const RankTimes *t = &r->times;
   RankJoin group = rank_join_of(t, s);
 
-  for (int i = 0; i < t->replicas; i++) {
-    double noise = r->pass_noise ? noise_draw(r->pass_noise, &r->random[i / t->places]) : 0;
-    r->noisy[i] = (own ? own[i] : s->seconds) + s->compute_s * noise;
-  }
-  rank_join_slowest(r->noisy, t->replicas, group);
+  if (r->pass_noise)
+    draw_passes(r, task, group);
+  for (int i = 0; i < t->replicas; i++)
+    r->noisy[i] = (own ? own[i] : s->seconds) + (r->pass_noise ? s->compute_s * r->noisy[i] : 0);
   if (r->routing)
     add_loads(r, task, group);
   return r->noisy;
@@ -351,6 +374,21 @@ RankRun *simulate_ranks(const Program *p, const Layout *layout, const Cluster *c
 #define SEED 20260101u
 
 /* One step's factors, from a generator that goes on with its passes. */
+/* Of a place: its slowest rank's. */
+static double draw_rate(Ranks *r, gsize at, int step)
+{
+  const int fold = r->times.fold;
+
+  if (!r->pass_noise)
+    return noise_draw(r->device_noise, &r->random[step]);
+  r->slowest[at] = -INFINITY;
+  for (int k = 0; k < fold; k++) {
+    r->rates[at * fold + k] = noise_draw(r->device_noise, &r->random[step]);
+    r->slowest[at] = MAX(r->slowest[at], r->rates[at * fold + k]);
+  }
+  return r->slowest[at];
+}
+
 static void draw_factors(Ranks *r, int step)
 {
   RankTimes *t = &r->times;
@@ -358,7 +396,7 @@ static void draw_factors(Ranks *r, int step)
   for (int row = 0; row < r->program->n_rows; row++)
     for (int i = step * t->places; i < (step + 1) * t->places; i++) {
       gsize at = (gsize)row * t->replicas + i;
-      t->factor[at] = 1 + noise_draw(r->device_noise, &r->random[step]);
+      t->factor[at] = 1 + draw_rate(r, at, step);
       if (t->link)
         t->link[at] = 1 + noise_draw(r->link_noise, &r->random[step]);
     }
@@ -427,19 +465,26 @@ double *simulate_draws(const Program *p, const Layout *layout, const Cluster *cl
   Ranks r = { .program = &ordered, .overlap = overlap, .order = order };
   rank_times_init_steps(&r.times, &ordered, layout, cluster, REPLICAS_MAX, jitter->link > 0);
   ranks_init(&r, &ordered);
-  r.device_noise = noise_quantiles(r.times.fold, jitter->device);
+  const gsize places = (gsize)ordered.n_rows * r.times.replicas;
+  r.device_noise = noise_quantiles(jitter->pass > 0 ? 1 : r.times.fold, jitter->device);
   r.link_noise = noise_quantiles(r.times.fold, jitter->link);
-  r.pass_noise = jitter->pass > 0 ? noise_quantiles(r.times.fold, jitter->pass) : NULL;
+  r.pass_noise = jitter->pass > 0 ? noise_quantiles(1, jitter->pass) : NULL;
+  r.rates = r.pass_noise ? g_new(double, places * r.times.fold) : NULL;
+  r.slowest = r.pass_noise ? g_new(double, places) : NULL;
   r.random = g_new(guint64, r.times.replicas / r.times.places);
   r.noisy = g_new(double, r.times.replicas);
+  r.lasting = g_new(double, r.times.replicas);
   r.loads = g_new(guint64, r.times.replicas / r.times.places);
   r.routing = jitter->routing;
   double *seconds = draw(&r, stragglers, n_stragglers, n);
   g_free(r.device_noise);
   g_free(r.link_noise);
   g_free(r.pass_noise);
+  g_free(r.rates);
+  g_free(r.slowest);
   g_free(r.random);
   g_free(r.noisy);
+  g_free(r.lasting);
   g_free(r.loads);
   ranks_clear(&r);
   return seconds;
@@ -451,8 +496,7 @@ double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Pl
   const Layout layout = layout_of(plan);
   Cluster even = *cluster;
 
-  even.device.rate_spread = 0;
-  even.device.rate_passing = jitter->pass > 0 ? 0 : even.device.rate_passing;
+  even.device.rate_spread = even.device.rate_passing = 0;
   g_autoptr(PriceTable) prices = price_table_new(model, &layout, &even);
   g_autoptr(Program) program = program_new(model, &layout, &even, prices);
   g_autoptr(Routing) routing = routing_new(model, plan, &even, program);

@@ -67,9 +67,9 @@ typedef struct {
 double *simulate_draws(const Program *program, const Layout *layout, const Cluster *cluster, const Jitter *jitter,
                        const Straggler *stragglers, int n_stragglers, int n);
 
-/* Prices a plan that plan_check accepts without spread, and draws it with that of its devices and with its experts'
- * loads; the jitter's are not read. Where passes are drawn to differ, prices do not allow for it (Device.rate_passing).
- */
+/* Prices a plan that plan_check accepts without spread and for passes that are alike (Device.rate_passing 0), and draws
+ * it with the spread of its devices, the jitter's of passes, and with its experts' loads; the jitter's others are not
+ * read. */
 double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Plan *plan, const Jitter *jitter,
                             const Straggler *stragglers, int n_stragglers, int n);
 
