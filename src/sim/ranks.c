@@ -215,13 +215,7 @@ static void draw_passes(Ranks *r, const Task *task, RankJoin group)
   const gsize first = (gsize)task->row * t->replicas;
 
   for (int i = 0; i < t->replicas; i++) {
-    const double *rates = r->rates + (first + i) * t->fold;
-    double most = -INFINITY;
-    for (int k = 0; k < t->fold; k++) {
-      double behind = rates[k] + noise_draw(r->pass_noise, &r->random[i / t->places]);
-      most = MAX(most, behind);
-    }
-    r->noisy[i] = most;
+    r->noisy[i] = noise_slowest(r->pass_noise, &r->random[i / t->places], r->rates + (first + i) * t->fold, t->fold);
     r->lasting[i] = r->slowest[first + i];
   }
   rank_join_slowest(r->noisy, t->replicas, group);
