@@ -36,6 +36,14 @@ int config_int(ConfigReading *r, const char *path, int usual)
   return value;
 }
 
+double config_real(ConfigReading *r, const char *path, double usual)
+{
+  double value = usual;
+
+  r->to.failed = !settings_real(r->from, r->to.file, path, &value, r->to.failed ? NULL : r->to.error) || r->to.failed;
+  return value;
+}
+
 /* With those of YAML 1.1. */
 gboolean config_true(ConfigReading *r, const char *path, gboolean usual)
 {

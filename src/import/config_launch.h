@@ -18,6 +18,7 @@ typedef struct {
 
 /* A number, `usual` where it is absent. */
 int config_int(ConfigReading *r, const char *path, int usual);
+double config_real(ConfigReading *r, const char *path, double usual);
 
 /* A truth, `usual` where it is absent; what is neither, as what Python would have to compute, is said and taken as that. */
 gboolean config_true(ConfigReading *r, const char *path, gboolean usual);

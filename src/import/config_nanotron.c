@@ -45,7 +45,6 @@ static gboolean read_model(ConfigReading *r)
   gboolean qwen = settings_true(s, MODEL "is_qwen2_config", FALSE);
   g_autoptr(GString) text = g_string_new(NULL);
   g_autofree char *base = g_path_get_basename(r->to.file);
-  const char *theta = settings_text(s, MODEL "rope_theta"), *epsilon = settings_text(s, MODEL "rms_norm_eps");
   JsonWriter w;
 
   if (!llama && !qwen)
@@ -66,8 +65,8 @@ static gboolean read_model(ConfigReading *r)
   json_put_string(&w, "mlp", "swiglu");
   json_put_string(&w, "norm", "rmsnorm");
   json_put_string(&w, "positions", "rope");
-  json_put_real(&w, "rope_theta", *theta ? g_ascii_strtod(theta, NULL) : 10000);
-  json_put_real(&w, "norm_epsilon", *epsilon ? g_ascii_strtod(epsilon, NULL) : 1e-6);
+  json_put_real(&w, "rope_theta", config_real(r, MODEL "rope_theta", 10000));
+  json_put_real(&w, "norm_epsilon", config_real(r, MODEL "rms_norm_eps", 1e-6));
   if (qwen && config_true(r, MODEL "attention_bias", FALSE))
     json_put_bool(&w, "qkv_bias", TRUE);
   if (qwen)

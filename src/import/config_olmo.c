@@ -56,8 +56,7 @@ static int inner_width(ConfigReading *r, int hidden)
 static gboolean read_model(ConfigReading *r)
 {
   const Settings *s = r->from;
-  const char *kind = kind_of(r), *theta = settings_text(s, MODEL "rope_theta");
-  const char *epsilon = settings_text(s, MODEL "layer_norm_eps");
+  const char *kind = kind_of(r);
   g_autoptr(GString) text = g_string_new(NULL);
   g_autofree char *base = g_path_get_basename(r->to.file);
   JsonWriter w;
@@ -79,9 +78,9 @@ static gboolean read_model(ConfigReading *r)
   json_put_int(&w, "vocab_size", config_int(r, MODEL "embedding_size", settings_last(s, MODEL "embedding_size")
                                                                          ? vocab : 50304));
   json_put_int(&w, "seq", config_int(r, MODEL "max_sequence_length", 1024));
-  json_put_real(&w, "rope_theta", *theta ? g_ascii_strtod(theta, NULL) : 10000);
+  json_put_real(&w, "rope_theta", config_real(r, MODEL "rope_theta", 10000));
   if (!g_str_equal(kind, "olmo"))
-    json_put_real(&w, "rms_norm_eps", *epsilon ? g_ascii_strtod(epsilon, NULL) : 1e-5);
+    json_put_real(&w, "rms_norm_eps", config_real(r, MODEL "layer_norm_eps", 1e-5));
   json_put_bool(&w, "tie_word_embeddings", config_true(r, MODEL "weight_tying", TRUE));
   json_close(&w, '}');
   r->to.out->model = g_string_free(g_steal_pointer(&text), FALSE);

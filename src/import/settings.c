@@ -322,20 +322,43 @@ gboolean settings_rename(Settings *s, const char *told, const char *path)
   return TRUE;
 }
 
-gboolean settings_int(const Settings *s, const char *file, const char *path, int *out, GError **error)
+/* The number at a path, of which digits may be grouped by underscores; NaN: there is none such. Its `text` may be empty. */
+static double number_at(const Settings *s, const char *path, const char **text, const char **told)
 {
   const Setting *one = settings_find(s, path);
-  const char *text = one ? one->value : "";
   char *end = NULL;
 
-  if (!*text)
-    return TRUE;
-  g_autofree char *digits = g_strdup(text);
+  *text = one ? one->value : "";
+  *told = one && one->told ? one->told : path;
+  g_autofree char *digits = g_strdup(*text);
   for (char *c = strchr(digits, '_'); c; c = strchr(c, '_'))
     memmove(c, c + 1, strlen(c));
   double value = g_ascii_strtod(digits, &end);
-  if (end == digits || *end || value != floor(value) || fabs(value) > G_MAXINT)
-    return input_error(error, "%s: %s: %s: expected a whole number", file, one->told ? one->told : path, text);
+  return end == digits || *end || !isfinite(value) ? NAN : value;
+}
+
+gboolean settings_int(const Settings *s, const char *file, const char *path, int *out, GError **error)
+{
+  const char *text, *told;
+  double value = number_at(s, path, &text, &told);
+
+  if (!*text)
+    return TRUE;
+  if (isnan(value) || value != floor(value) || fabs(value) > G_MAXINT)
+    return input_error(error, "%s: %s: %s: expected a whole number", file, told, text);
   *out = (int)value;
+  return TRUE;
+}
+
+gboolean settings_real(const Settings *s, const char *file, const char *path, double *out, GError **error)
+{
+  const char *text, *told;
+  double value = number_at(s, path, &text, &told);
+
+  if (!*text)
+    return TRUE;
+  if (isnan(value))
+    return input_error(error, "%s: %s: %s: expected a number", file, told, text);
+  *out = value;
   return TRUE;
 }

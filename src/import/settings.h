@@ -94,4 +94,7 @@ gboolean settings_true(const Settings *settings, const char *path, gboolean usua
 /* FALSE and TDP_ERROR_INPUT, "FILE: PATH: TEXT: expected a whole number", with the path as it stands in the file. */
 gboolean settings_int(const Settings *settings, const char *file, const char *path, int *out, GError **error);
 
+/* Likewise "expected a number"; what is not finite is none. */
+gboolean settings_real(const Settings *settings, const char *file, const char *path, double *out, GError **error);
+
 #endif
