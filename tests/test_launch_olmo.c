@@ -87,6 +87,8 @@ START_TEST(is_refused)
     { LLAMA "  norm_after: true\n", "", "", "model.layer_norm_type: rms: expected norms as in OLMo" },
     { OLMO, "  activation_type: gelu\n", "", "model.activation_type: gelu: expected swiglu" },
     { OLMO, "  n_heads: few\n", "", "model.n_heads: few: expected a whole number" },
+    { OLMO, "  rope_theta: nan\n", "", "model.rope_theta: nan: expected a number" },
+    { OLMO, "  residual_dropout: some\n", "", "model.residual_dropout: some: expected a number" },
     { OLMO, "", "fsdp:\n  sharding_strategy: SOME\n", "fsdp.sharding_strategy: SOME: expected FULL_SHARD" },
     { OLMO, "", "fsdp:\n  sharding_strategy: HYBRID_SHARD\n  hybrid_sharding_num_model_replicas: 3\n",
       "fsdp.hybrid_sharding_num_model_replicas: 3: expected a divisor of the 64 GPUs" },

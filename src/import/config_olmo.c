@@ -87,21 +87,17 @@ static gboolean read_model(ConfigReading *r)
   return !r->to.failed;
 }
 
-static double rate(const Settings *s, const char *path)
-{
-  const char *text = settings_text(s, path);
-  return *text ? g_ascii_strtod(text, NULL) : 0.1;
-}
-
 static void say_dropout(ConfigReading *r)
 {
   static const char *const keys[] = { MODEL "attention_dropout", MODEL "residual_dropout", MODEL "embedding_dropout" };
 
-  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
-    if (rate(r->from, keys[i]) > 0) {
-      launch_assume(&r->to, "%s: %g: simulated without dropout", keys[i], rate(r->from, keys[i]));
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
+    double rate = config_real(r, keys[i], 0.1);
+    if (rate > 0) {
+      launch_assume(&r->to, "%s: %g: simulated without dropout", keys[i], rate);
       return;
     }
+  }
 }
 
 /* Blocks that should_checkpoint_block() (olmo/model.py) makes again of so many; -1: none is. */
