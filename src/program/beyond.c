@@ -78,7 +78,7 @@ static gboolean follows_optimizer(const Task *t)
   return t->micro == 0;
 }
 
-/* Gives passes that follow the optimizer and others segments of their own. */
+/* Gives passes that follow the optimizer and others segments of their own, where what they go through is told. */
 static void split_segments(Program *p)
 {
   enum { UNUSED, LATER, FIRST };
@@ -87,15 +87,15 @@ static void split_segments(Program *p)
 
   for (guint i = 0; i < p->tasks->len; i++) {
     Task *t = &g_array_index(p->tasks, Task, i);
-    Segment s = *program_segment(p, t);
     guint8 now = follows_optimizer(t) ? FIRST : LATER;
-    if (s.walked_bytes == 0)
+    if (program_segment(p, t)->walked_bytes == 0)
       continue;
     if (use[t->segment] == UNUSED)
       use[t->segment] = now;
     if (use[t->segment] == now)
       continue;
     if (other[t->segment] < 0) {
+      Segment s = *program_segment(p, t);
       other[t->segment] = p->segments->len;
       s.passes = s.passes ? g_array_ref(s.passes) : NULL;
       g_array_append_val(p->segments, s);
@@ -104,11 +104,22 @@ static void split_segments(Program *p)
   }
 }
 
+static gboolean is_told(const ProgramBuild *b)
+{
+  gboolean told = FALSE;
+
+  for (int row = 0; row < b->program->n_rows; row++)
+    told |= b->sites[row].cluster->device.beyond_l2_bytes_per_s > 0;
+  return told;
+}
+
 void program_beyond(ProgramBuild *b)
 {
   Program *p = b->program;
   g_autofree double *held = NULL;
 
+  if (!is_told(b))
+    return;
   split_segments(p);
   g_autofree gboolean *done = g_new0(gboolean, p->segments->len);
   for (guint i = 0; i < p->tasks->len; i++) {
