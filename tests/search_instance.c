@@ -406,17 +406,15 @@ static void check_bounds(const Instance *in, const Plan *plan, const PriceSums *
           m->iteration_s, peak);
 }
 
-/* Plans that differ by no more are of one value: one stands for others that keep more layers' activations on the host. */
-#define ROUNDING 1e-9
-
-/* The best of all, which takes what it was said to take; where not all were simulated, no longer than the best of those. */
+/* The best of all, which takes what it was said to take; where not all were simulated, no longer than the best of those.
+ * Of plans of one value one stands for others that keep more layers' activations on the host. */
 static void check_winner(const Instance *in, const Found *winner, double best, guint stride)
 {
   Metrics m;
 
   instance_simulate(in, &winner->plan, NULL, &m);
   g_assert_cmpfloat(winner->metrics.iteration_s, ==, m.iteration_s);
-  g_assert_cmpfloat(m.iteration_s, <=, best * (1 + ROUNDING));
+  g_assert_cmpfloat(m.iteration_s, <=, best * (1 + VALUE_ROUNDING));
   g_assert(stride > 1 || m.iteration_s >= best);
 }
 

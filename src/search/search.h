@@ -116,6 +116,9 @@ typedef struct {
   gint64 family;        /* the same for plans that differ in overlaps only */
 } Found;
 
+/* Values that differ by no more of themselves are the same: sums of one step's times in another order. */
+#define VALUE_ROUNDING 1e-9
+
 /* Whether two plans are worth the same and differ in nothing but how many layers keep their activations on the host. */
 gboolean found_same_but_offload(const Found *a, const Found *b);
 

@@ -139,7 +139,7 @@ gboolean found_same_but_offload(const Found *a, const Found *b)
 {
   Plan plan = a->plan;
 
-  if (fabs(a->value - b->value) > 1e-9 * fabs(b->value) || plan.offload.layers == b->plan.offload.layers)
+  if (fabs(a->value - b->value) > VALUE_ROUNDING * fabs(b->value) || plan.offload.layers == b->plan.offload.layers)
     return FALSE;
   plan.offload.layers = b->plan.offload.layers;
   return plan_same(&plan, &b->plan);

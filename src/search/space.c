@@ -298,7 +298,7 @@ void space_walk_choice(Walk *w, const Plan *group, int pass)
   walk_pass(w, &states);
 }
 
-double space_bound_choice(Walk *w, const Plan *group, int pass)
+double space_pass_bytes(Walk *w, const Plan *group, int pass)
 {
   int rules[STATE_CHOICES];
   const PassStates states = states_of(w, group, pass, rules);

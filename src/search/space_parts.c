@@ -566,7 +566,7 @@ double space_all_kept_bytes(SpaceWalk *w, const SpacePart *part)
     bytes = space_keeping_all_bytes(w, plan, part->degrees);
   } else {
     const Plan plan = group_of(w, part);
-    bytes = space_bound_choice(w, &plan, part->pass);
+    bytes = space_pass_bytes(w, &plan, part->pass);
   }
   return MAX(bytes, part->memory_bytes);
 }

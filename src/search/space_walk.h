@@ -114,7 +114,7 @@ gboolean space_stops(Walk *walk);
  * forgotten. */
 void space_walk_orders(Walk *walk, Plan plan);
 void space_walk_choice(Walk *walk, const Plan *group, int pass);
-double space_bound_choice(Walk *walk, const Plan *group, int pass); /* space_choice_bytes() of it */
+double space_pass_bytes(Walk *walk, const Plan *group, int pass); /* space_choice_bytes() of it */
 void space_forget(Walk *walk);
 
 /* ---- space_parts.c ---- */
