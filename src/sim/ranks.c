@@ -367,8 +367,7 @@ RankRun *simulate_ranks(const Program *p, const Layout *layout, const Cluster *c
 #define REPLICAS_MAX 4096 /* of all steps that are swept at once */
 #define SEED 20260101u
 
-/* One step's factors, from a generator that goes on with its passes. */
-/* Of a place: its slowest rank's. */
+/* Noise of a place's slowest rank. */
 static double draw_rate(Ranks *r, gsize at, int step)
 {
   const int fold = r->times.fold;
@@ -383,6 +382,7 @@ static double draw_rate(Ranks *r, gsize at, int step)
   return r->slowest[at];
 }
 
+/* One step's factors, from a generator that goes on with its passes. */
 static void draw_factors(Ranks *r, int step)
 {
   RankTimes *t = &r->times;
