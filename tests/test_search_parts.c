@@ -353,6 +353,18 @@ static void check_bounds_again(SpaceWalk *walk, SpaceWalk *other, const SpacePar
   ck_assert_double_eq(again.memory_bytes, own.memory_bytes);
 }
 
+/* A plain search of long sequences, of a model with experts or without. */
+static void halves_init(Instance *in, const char *framework, int blocks, gboolean experts)
+{
+  long_sequences(in, framework, blocks);
+  in->options.brief = FALSE;
+  in->base.global_batch = 16;
+  if (experts) {
+    model_free(in->model);
+    in->model = fixture_experts(8, 256, 4, 4, 4096, 512);
+  }
+}
+
 /* On devices of several sizes, parts of which nothing fits but plans that make whole blocks again, and others. */
 START_TEST(parts_divide_where_kept_blocks_do_not_fit)
 {
@@ -361,13 +373,7 @@ START_TEST(parts_divide_where_kept_blocks_do_not_fit)
   int divided = 0, later = 0, whole = 0;
   Instance in;
 
-  long_sequences(&in, names[_i / 2], 8);
-  in.options.brief = FALSE;
-  in.base.global_batch = 16;
-  if (_i % 2) {
-    model_free(in.model);
-    in.model = fixture_experts(8, 256, 4, 4, 4096, 512);
-  }
+  halves_init(&in, names[_i / 2], 8, _i % 2);
   for (double share = 0.05; share < 30; share *= 2) {
     in.cluster->device.memory_bytes = share * 1e9;
     g_autoptr(GArray) parts = outer_parts(&in, FALSE);
@@ -458,13 +464,7 @@ START_TEST(plans_that_keep_all_need_as_much)
   int divided = 0, halves = 0, choices = 0;
   Instance in;
 
-  long_sequences(&in, names[_i / 2], 7);
-  in.options.brief = FALSE;
-  in.base.global_batch = 16;
-  if (_i % 2) {
-    model_free(in.model);
-    in.model = fixture_experts(8, 256, 4, 4, 4096, 512);
-  }
+  halves_init(&in, names[_i / 2], 7, _i % 2);
   for (double share = 0.05; share < 3; share *= 2) {
     in.cluster->device.memory_bytes = share * 1e9;
     g_autoptr(GArray) parts = outer_parts(&in, FALSE);

@@ -51,6 +51,24 @@ START_TEST(every_size)
 }
 END_TEST
 
+static double end_of(const Planned *f)
+{
+  g_autoptr(Trace) trace = simulate_plan(f->model, f->cluster, &f->plan);
+
+  return trace->end_s;
+}
+
+static double drawn_mean(const Planned *f, const Jitter *jitter, int n)
+{
+  g_autofree double *drawn = simulate_plan_draws(f->model, f->cluster, &f->plan, jitter, NULL, 0, n);
+  double mean = 0;
+
+  ck_assert_ptr_nonnull(drawn);
+  for (int i = 0; i < n; i++)
+    mean += drawn[i] / n;
+  return mean;
+}
+
 /* A predicted step says how long drawn ones take on average where all ranks meet in each of them. Stages wait for the
  * slowest of them in part, so that the allowance is too much there. */
 START_TEST(as_drawn)
@@ -61,8 +79,6 @@ START_TEST(as_drawn)
   } cases[] = { { 1, 1, 2, 0.99 }, { 8, 1, 1, 0.99 }, { 1, 1, 8, 0.99 }, { 8, 1, 8, 0.99 }, { 8, 1, 128, 0.99 },
                 { 1, 8, 1, 0.3 }, { 2, 4, 8, 0.4 } };
   const Jitter none = { 0 };
-  double mean = 0;
-  enum { DRAWN = 4000 };
   Planned f;
 
   planned_init(&f, fixture_model(16, 2048, 16, 2048, 512), fixture_cluster("dgx", 8), "torchtitan");
@@ -73,10 +89,7 @@ START_TEST(as_drawn)
   f.cluster->device.rate_passing = 0;
   planned_accept(&f);
   g_autoptr(Trace) predicted = simulate_plan(f.model, f.cluster, &f.plan);
-  g_autofree double *drawn = simulate_plan_draws(f.model, f.cluster, &f.plan, &none, NULL, 0, DRAWN);
-  ck_assert_ptr_nonnull(drawn);
-  for (int i = 0; i < DRAWN; i++)
-    mean += drawn[i] / DRAWN;
+  double mean = drawn_mean(&f, &none, 4000);
   f.cluster->device.rate_spread = 0;
   g_autoptr(Trace) even = simulate_plan(f.model, f.cluster, &f.plan);
   double allowed = predicted->end_s - even->end_s;
@@ -87,11 +100,20 @@ START_TEST(as_drawn)
 }
 END_TEST
 
-static double end_of(const Planned *f)
+/* A plan of devices that are all alike; with `ep` above 1 of experts that ranks share, whose load is even. */
+static void even_init(Planned *f, int tp, int dp, int ep)
 {
-  g_autoptr(Trace) trace = simulate_plan(f->model, f->cluster, &f->plan);
+  gboolean experts = ep > 1;
 
-  return trace->end_s;
+  planned_init(f, experts ? fixture_experts(8, 1024, 16, 8, 2048, 512) : fixture_model(16, 2048, 16, 2048, 512),
+               fixture_cluster("dgx", 8), experts ? "megatron-core" : "torchtitan");
+  planned_divide(f, tp, 1, dp);
+  f->plan.ep = ep;
+  f->plan.expert_capacity = experts; /* which all get: no load is drawn */
+  f->plan.global_batch = 64 * dp;
+  f->framework->issue_s = 0;
+  f->cluster->device.rate_spread = f->cluster->device.rate_passing = 0;
+  planned_accept(f);
 }
 
 /* Ranks that meet inside passes wait for the slowest of each pass as drawn ones do, whose passes differ as much: of a
@@ -100,34 +122,19 @@ static double end_of(const Planned *f)
 START_TEST(passes_as_drawn)
 {
   static const struct { int tp, dp, ep; } cases[] = { { 8, 1, 1 }, { 1, 8, 8 }, { 1, 8, 1 } };
-  gboolean experts = cases[_i].ep > 1, meet = cases[_i].tp > 1 || experts;
   const Jitter passes = { .pass = 0.02 };
-  double mean = 0;
-  enum { DRAWN = 2000 };
   Planned f;
 
-  planned_init(&f, experts ? fixture_experts(8, 1024, 16, 8, 2048, 512) : fixture_model(16, 2048, 16, 2048, 512),
-               fixture_cluster("dgx", 8), experts ? "megatron-core" : "torchtitan");
-  planned_divide(&f, cases[_i].tp, 1, cases[_i].dp);
-  f.plan.ep = cases[_i].ep;
-  f.plan.expert_capacity = experts; /* which all get: no load is drawn */
-  f.plan.global_batch = 64 * cases[_i].dp;
-  f.framework->issue_s = 0;
-  f.cluster->device.rate_spread = f.cluster->device.rate_passing = 0;
-  planned_accept(&f);
+  even_init(&f, cases[_i].tp, cases[_i].dp, cases[_i].ep);
   double even_s = end_of(&f);
   f.cluster->device.rate_passing = passes.pass;
-  double allowed_s = end_of(&f) - even_s;
-  g_autofree double *drawn = simulate_plan_draws(f.model, f.cluster, &f.plan, &passes, NULL, 0, DRAWN);
-  ck_assert_ptr_nonnull(drawn);
-  for (int i = 0; i < DRAWN; i++)
-    mean += drawn[i] / DRAWN;
-  if (meet) {
+  double allowed_s = end_of(&f) - even_s, drawn_s = drawn_mean(&f, &passes, 2000) - even_s;
+  if (cases[_i].tp > 1 || cases[_i].ep > 1) {
     ck_assert_double_gt(allowed_s, 0.01 * even_s);
-    ck_assert_double_eq_tol((mean - even_s) / allowed_s, 1, 0.01);
+    ck_assert_double_eq_tol(drawn_s / allowed_s, 1, 0.01);
   } else {
     ck_assert_double_eq(allowed_s, 0);
-    ck_assert_double_lt(mean - even_s, 0.1 * passes.pass * expected_largest(8) * even_s);
+    ck_assert_double_lt(drawn_s, 0.1 * passes.pass * expected_largest(8) * even_s);
   }
   planned_clear(&f);
 }
@@ -140,31 +147,16 @@ START_TEST(both_as_drawn)
   static const struct { int tp, dp, ep; double least, most; } cases[] = {
     { 8, 1, 1, 0.99, 1.01 }, { 8, 8, 1, 0.99, 1.01 }, { 8, 64, 1, 0.96, 1 }, { 2, 8, 1, 1, 1.08 },
     { 2, 128, 1, 1, 1.05 }, { 1, 8, 8, 0.99, 1.01 } };
-  gboolean experts = cases[_i].ep > 1;
   const Jitter passes = { .pass = 0.02 };
-  double mean = 0;
-  enum { DRAWN = 2000 };
   Planned f;
 
-  planned_init(&f, experts ? fixture_experts(8, 1024, 16, 8, 2048, 512) : fixture_model(16, 2048, 16, 2048, 512),
-               fixture_cluster("dgx", 8), experts ? "megatron-core" : "torchtitan");
-  planned_divide(&f, cases[_i].tp, 1, cases[_i].dp);
-  f.plan.ep = cases[_i].ep;
-  f.plan.expert_capacity = experts; /* which all get: no load is drawn */
-  f.plan.global_batch = 64 * cases[_i].dp;
-  f.framework->issue_s = 0;
-  f.cluster->device.rate_spread = f.cluster->device.rate_passing = 0;
-  planned_accept(&f);
+  even_init(&f, cases[_i].tp, cases[_i].dp, cases[_i].ep);
   double even_s = end_of(&f);
   f.cluster->device.rate_spread = 0.015;
   f.cluster->device.rate_passing = passes.pass;
-  double allowed_s = end_of(&f) - even_s;
-  g_autofree double *drawn = simulate_plan_draws(f.model, f.cluster, &f.plan, &passes, NULL, 0, DRAWN);
-  ck_assert_ptr_nonnull(drawn);
-  for (int i = 0; i < DRAWN; i++)
-    mean += drawn[i] / DRAWN;
-  ck_assert_double_ge((mean - even_s) / allowed_s, cases[_i].least);
-  ck_assert_double_le((mean - even_s) / allowed_s, cases[_i].most);
+  double allowed_s = end_of(&f) - even_s, drawn_s = drawn_mean(&f, &passes, 2000) - even_s;
+  ck_assert_double_ge(drawn_s / allowed_s, cases[_i].least);
+  ck_assert_double_le(drawn_s / allowed_s, cases[_i].most);
   planned_clear(&f);
 }
 END_TEST
