@@ -26,12 +26,6 @@ static double now_s(void)
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static double median(double *values, int n)
-{
-  qsort(values, (gsize)n, sizeof *values, sort_reals);
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 double calibrate_timer_s(void)
 {
   double times[CLOCK_REPEATS];
@@ -41,7 +35,7 @@ double calibrate_timer_s(void)
       now_s();
     times[i] = (now_s() - start) / (CLOCK_READS + 1);
   }
-  return median(times, CLOCK_REPEATS);
+  return sort_median(times, CLOCK_REPEATS);
 }
 
 gsize calibrate_copy_bytes(void)
@@ -139,7 +133,7 @@ HostCopy calibrate_host_copy(gsize copy_bytes, int threads, int repeats, Calibra
   for (int i = 0; i < repeats; i++)
     took[i] = copy_s(parts, threads, i + 1);
   double bytes = (double)parts[0].bytes * threads;
-  HostCopy copy = {threads, bytes, repeats, 2 * bytes / median(took, repeats)};
+  HostCopy copy = {threads, bytes, repeats, 2 * bytes / sort_median(took, repeats)};
   g_free(took);
   g_free(times);
   g_free(parts);

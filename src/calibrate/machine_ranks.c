@@ -1,9 +1,9 @@
 /* What ranks cost one another: units they share, and waiting for the slowest. */
 #include "calibrate/machine_parts.h"
+
+#include "base/sort.h"
 #include "cost/slowest.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 
 #define JITTER_MAX 1
@@ -15,10 +15,7 @@
 
 double points_median(GArray *values)
 {
-  double *v = (double *)(gpointer)values->data;
-
-  gsl_sort(v, 1, values->len);
-  return gsl_stats_median_from_sorted_data(v, 1, values->len);
+  return sort_median((double *)(gpointer)values->data, values->len);
 }
 
 /* ---- crowding ---- */

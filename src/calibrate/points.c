@@ -282,9 +282,8 @@ void point_set(MachinePoint *point, double *samples, int n)
   int reach = (int)ceil(0.98 * sqrt(n));
 
   g_assert(n > 0);
-  qsort(samples, n, sizeof *samples, sort_reals);
   point->rounds = n;
-  point->seconds = (samples[(n - 1) / 2] + samples[n / 2]) / 2;
+  point->seconds = sort_median(samples, n);
   point->low_s = samples[MAX(0, n / 2 - reach)];
   point->high_s = samples[MIN(n - 1, (n - 1) / 2 + reach)];
 }

@@ -1,11 +1,9 @@
 #include "fit/fit.h"
 
+#include "base/sort.h"
 #include "base/units.h"
 
 #include <math.h>
-
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 
 /* The share of peak that makes attention_s equal to the row's time less `taken_s`. */
 static double row_share(const AttentionRow *row, const Device *device, double taken_s)
@@ -27,12 +25,6 @@ static gboolean same_curve(const AttentionRow *row, const AttentionWork *work)
   return row->work.kernel == work->kernel && row->work.backward == work->backward &&
          !row->work.causal == !work->causal && row->work.head_dim == work->head_dim &&
          (row->work.dtype == DTYPE_FP8) == (work->dtype == DTYPE_FP8);
-}
-
-static double median(double *values, int n)
-{
-  gsl_sort(values, 1, (gsize)n);
-  return gsl_stats_median_from_sorted_data(values, 1, (gsize)n);
 }
 
 /* ---- servers' overhead ---- */
@@ -60,7 +52,7 @@ static double group_spread(const Serving *serving, int first, const double *x)
     double taken = fmin(taken_s(x, row), 0.9 * row->seconds);
     serving->shares[n++] = row_share(row, serving->device, taken);
   }
-  double middle = median(serving->shares, n), sum = 0;
+  double middle = sort_median(serving->shares, n), sum = 0;
   for (int i = 0; i < n; i++)
     sum += fabs(log(serving->shares[i] / middle));
   return sum;
@@ -122,7 +114,7 @@ gboolean fit_attention_curve(const AttentionRow *rows, int n, const Device *devi
     if (!n_shares)
       continue;
     curve->seq[n_points] = curve->seq[p];
-    curve->utilization[n_points++] = fmin(1, median(shares, n_shares));
+    curve->utilization[n_points++] = fmin(1, sort_median(shares, n_shares));
   }
   curve->n = n_points;
   curve->provenance = PROVENANCE_FITTED;
@@ -156,6 +148,6 @@ FitResult fit_attention_sustained(const AttentionRow *rows, int n, Device *devic
   for (int i = 0; i < n; i++)
     if (!rows[i].check)
       shares[n_shares++] = (attention_s(&burst, &rows[i].work) - launch_s) / (rows[i].seconds - launch_s);
-  device->kernels.attention_sustained = n_shares ? fmin(1, median(shares, n_shares)) : 0;
+  device->kernels.attention_sustained = n_shares ? fmin(1, sort_median(shares, n_shares)) : 0;
   return errors_at(rows, n, device, device->kernels.attention_sustained);
 }

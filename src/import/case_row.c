@@ -71,8 +71,7 @@ void case_row_set(GHashTable *cells, const char *column, const char *format, ...
 
 double case_row_median(GArray *values)
 {
-  g_array_sort(values, sort_reals);
-  return (g_array_index(values, double, (values->len - 1) / 2) + g_array_index(values, double, values->len / 2)) / 2;
+  return sort_median((double *)(gpointer)values->data, values->len);
 }
 
 gboolean case_row_number(const char *line, const char *label, double *out)

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/sort.h"
 #include "base/units.h"
 #include "sim/simulate.h"
 #include "validate/ablation.h"
@@ -10,7 +11,6 @@
 #include "validate/passes.h"
 #include "validate/unstated.h"
 
-#include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <string.h>
@@ -374,8 +374,7 @@ gboolean validation_check_runs(const Validation *v, GError **error)
 
 static double median_of(GArray *values)
 {
-  gsl_sort((double *)values->data, 1, values->len);
-  return values->len ? gsl_stats_median_from_sorted_data((double *)values->data, 1, values->len) : 0;
+  return values->len ? sort_median((double *)(gpointer)values->data, values->len) : 0;
 }
 
 /* 0 where a single row is of the key. */
