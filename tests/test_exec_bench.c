@@ -12,6 +12,7 @@ static struct {
   Bench bench;
   GString *calls;
   double moved; /* bytes of whole operands that were read or written */
+  ExecGemm product; /* the last */
 } seen;
 
 static void called(const char *name)
@@ -227,7 +228,7 @@ static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
 {
   double c = g->wide_c ? wide(b) : width(b);
 
-  (void)s, called(g->transpose_a ? "gemm_tn" : g->transpose_b ? "gemm_nt" : "gemm_nn");
+  (void)s, seen.product = *g, called(g->transpose_a ? "gemm_tn" : g->transpose_b ? "gemm_nt" : "gemm_nn");
   ck_assert_int_eq(g->lda, g->transpose_a ? g->m : g->k);
   ck_assert_int_eq(g->ldb, g->transpose_b ? g->k : g->n);
   ck_assert_int_eq(g->ldc, g->n);
@@ -474,6 +475,31 @@ START_TEST(points_call_their_kernels_within_the_pools)
 }
 END_TEST
 
+/* What was just written has two places by turns; weights and results have many. */
+START_TEST(products_meet_their_operands_as_in_a_step)
+{
+  static const char *const names[] = { "nt", "nn", "tn" };
+  Backend b = backend_of(_i, EXEC_F32);
+
+  seen.bench.b = &b;
+  for (gsize k = 0; k < G_N_ELEMENTS(names); k++) {
+    MachinePoint p = { .kind = POINT_MATMUL, .m = 160, .n = 528, .k = 272 };
+    g_strlcpy(p.name, names[k], sizeof p.name);
+    ExecGemm first, second;
+    call(&p), first = seen.product;
+    call(&p), second = seen.product;
+    call(&p);
+    ck_assert_int_eq(ABS((char *)second.a - (char *)first.a), 160 * 272 * 4);
+    ck_assert_ptr_eq(seen.product.a, first.a);
+    ck_assert_ptr_ne(second.b, first.b);
+    ck_assert_ptr_ne(seen.product.b, first.b);
+    ck_assert_ptr_ne(second.c, first.c);
+    ck_assert_ptr_ne(seen.product.c, first.c);
+  }
+  g_string_free(seen.calls, TRUE);
+}
+END_TEST
+
 /* The second rank of a message answers; others are silent. */
 START_TEST(messages_go_there_and_back)
 {
@@ -565,5 +591,6 @@ START_TEST(disk_keeps_what_is_written)
 END_TEST
 
 TEST_LOOPS("exec: bench", { points_call_their_kernels_within_the_pools, G_N_ELEMENTS(machines), FALSE },
-           { messages_go_there_and_back, 0, FALSE }, { turns_and_their_parts_are_the_same_calls, 0, FALSE },
+           { products_meet_their_operands_as_in_a_step, 2, FALSE }, { messages_go_there_and_back, 0, FALSE },
+           { turns_and_their_parts_are_the_same_calls, 0, FALSE },
            { walks_go_from_end_to_end, 0, FALSE }, { disk_keeps_what_is_written, 0, FALSE })

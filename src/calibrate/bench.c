@@ -11,6 +11,7 @@
 
 #define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* room for the largest message and copy */
 #define LIKE 32 /* weights, or saved activations, of the kind in a model: so many come before the same one again */
+#define PLACES 2 /* of what was just written: a call does not find it as the call before has left it */
 #define VOCAB 512
 #define WALK_BLOCK 16384 /* bytes: half of the nearest cache of most cores */
 #define REFERENCE_SIDE(large) ((large) ? 2048 : 192)
@@ -32,16 +33,21 @@ static gsize rounded(gsize bytes)
   return (bytes + 63) / 64 * 64;
 }
 
-void *bench_take(Bench *h, int pool, gsize bytes)
+/* The next so many bytes of what is walked through. */
+static void *take(Bench *h, int pool, gsize bytes, gsize walked)
 {
   gsize taken = rounded(bytes);
-  gsize walked = pool == ZEROS || h->b->units > 1 ? h->pool_bytes : MIN(LIKE * taken, h->pool_bytes);
 
   g_assert(taken <= h->pool_bytes);
-  if (h->next[pool] + taken > walked)
+  if (h->next[pool] + taken > MIN(walked, h->pool_bytes))
     h->next[pool] = 0;
   h->next[pool] += taken;
   return h->pool[pool] + h->next[pool] - taken;
+}
+
+void *bench_take(Bench *h, int pool, gsize bytes)
+{
+  return take(h, pool, bytes, pool == ZEROS || h->b->units > 1 ? h->pool_bytes : LIKE * rounded(bytes));
 }
 
 static void *take_elements(Bench *h, int pool, double n)
@@ -54,11 +60,12 @@ static void *take_wide(Bench *h, int pool, double n)
   return bench_take(h, pool, (gsize)n * wide_bytes(h));
 }
 
-/* What the operator before has just written, always in one place: it is in a cache if it fits. */
+/* What the operator before has just written: it is in a cache if it fits. */
 static void *written(Bench *h, int pool, double n)
 {
-  g_assert((gsize)n * element_bytes(h) <= h->pool_bytes);
-  return h->pool[pool];
+  gsize bytes = (gsize)n * element_bytes(h);
+
+  return take(h, pool, bytes, PLACES * rounded(bytes));
 }
 
 /* As activations are before a nonlinearity: about normal, deviation 0.3. Functions
@@ -414,7 +421,7 @@ void bench_reference(Bench *h, gboolean again)
 {
   int side = REFERENCE_SIDE(h->b->units > 1);
 
-  for (int pool = 1; pool <= 2 && again; pool++)
+  for (int pool = 0; pool <= 2 && again; pool++)
     h->next[pool] -= rounded((gsize)side * side * element_bytes(h));
   run_matmul(h, &(MachinePoint) { .name = "nt", .m = side, .n = side, .k = side });
 }

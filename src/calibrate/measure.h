@@ -4,8 +4,8 @@
  *
  * Weights and saved activations lie in pools and are walked through, as in
  * training, where each layer has others: on a core 32 of each size, at most 32 MiB;
- * on a device a GiB. What the operator before has just written always lies in one place, and so
- * in a cache if it fits. States of the optimizer, which a step touches once, are
+ * on a device a GiB. What the operator before has just written lies in two places by turns: in a cache
+ * if it fits, but not as the call before has left it. States of the optimizer, which a step touches once, are
  * walked through wholly. What the executor runs together is timed together: a
  * norm's backward with the copy of its gradient, the optimizer with the norm's sum
  * of squares and the clearing of gradients.
