@@ -481,7 +481,7 @@ void bench_run(Bench *h, const MachinePoint *p)
 
 int bench_parts(const MachinePoint *p)
 {
-  return p->kind == POINT_COLLECTIVE && g_str_equal(p->name, collective_names[COLLECTIVE_SEND]) ? 2 : 1;
+  return point_like(p, POINT_COLLECTIVE, collective_names[COLLECTIVE_SEND], FALSE) ? 2 : 1;
 }
 
 /* There and back between the first two of the group: two sends. */

@@ -242,16 +242,11 @@ static void add_run(MachinePoint *to, const MachinePoint *from)
   to->rounds += from->rounds;
 }
 
-static gboolean is_reference(const MachinePoint *p, const char *name)
-{
-  return p->kind == POINT_REFERENCE && g_str_equal(p->name, name);
-}
-
 /* Seconds of a run's mean reference, 1 if there is none. */
 static double mean_reference_s(const GArray *points)
 {
   for (guint i = 0; i < points->len; i++)
-    if (is_reference(&g_array_index(points, MachinePoint, i), "mean"))
+    if (point_like(&g_array_index(points, MachinePoint, i), POINT_REFERENCE, "mean", FALSE))
       return g_array_index(points, MachinePoint, i).seconds;
   return 1;
 }
@@ -264,7 +259,7 @@ void points_merge(GArray *points, const GArray *more)
   for (guint i = 0; i < more->len; i++) {
     MachinePoint p = g_array_index(more, MachinePoint, i);
     guint j = 0;
-    if (is_reference(&p, "mean") || is_reference(&p, "slowest"))
+    if (point_like(&p, POINT_REFERENCE, "mean", FALSE) || point_like(&p, POINT_REFERENCE, "slowest", FALSE))
       p.seconds = p.low_s = p.high_s = p.seconds * scale;
     while (j < n && !same(&g_array_index(points, MachinePoint, j), &p))
       j++;
