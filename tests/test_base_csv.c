@@ -76,6 +76,7 @@ START_TEST(bad_text)
   refuses("a,b\n1,2\n\n3\n", "f:4: 1 cells, expected 2 as in the header");
   refuses("a,b\n1,2,3\n", "f:2: 3 cells, expected 2 as in the header");
   refuses("\na,b,a\n", "f:2: column \"a\" stands twice");
+  refuses("a;b\n1;2\n", "f:1: no comma: expected names of columns with commas between them");
   refuses("a\n\"x\n\ny", "f:2: quote without an end");
   refuses("a\n\"", "f:2: quote without an end");
   refuses("a\n\"x\"\"", "f:2: quote without an end");

@@ -115,6 +115,8 @@ static gboolean read_all(Csv *csv, Scan *s, GError **error)
   csv->columns = scan_row(s, error);
   if (!csv->columns || !check_columns(csv, line, error))
     return FALSE;
+  if (csv->columns->len == 1 && strpbrk(csv->columns->pdata[0], ";\t{["))
+    return fail(s->name, line, error, "no comma: expected names of columns with commas between them");
   for (skip_empty_lines(s); *s->at; skip_empty_lines(s))
     if (!add_row(csv, s, error))
       return FALSE;

@@ -368,6 +368,23 @@ static gboolean read_item(const JsonDoc *doc, const cJSON *item, const JsonField
 
 /* ---- reading objects ---- */
 
+/* What a whole file looks like that has keys of another kind of file than was expected; "" where it is nothing known. */
+static const char *looks_like(const JsonDoc *doc, const cJSON *object, const char *const *keys)
+{
+  static const struct { const char *keys[2], *said; } kinds[] = {
+    { { "layers", "hidden" }, " (this is a model)" },
+    { { "num_hidden_layers", "hidden_size" }, " (this is a model)" },
+    { { "nodes", "server" }, " (this is a cluster)" },
+    { { "gpus", "global_batch_size" }, " (this is a plan)" },
+  };
+
+  for (gsize i = 0; object == doc->root && i < G_N_ELEMENTS(kinds); i++)
+    if (cJSON_HasObjectItem(object, kinds[i].keys[0]) && cJSON_HasObjectItem(object, kinds[i].keys[1]) &&
+        names_find(keys, kinds[i].keys[0]) < 0)
+      return kinds[i].said;
+  return "";
+}
+
 static gboolean check_keys(const JsonDoc *doc, const cJSON *object, const JsonField *fields,
                            gsize n_fields, GError **error)
 {
@@ -379,7 +396,7 @@ static gboolean check_keys(const JsonDoc *doc, const cJSON *object, const JsonFi
     if (names_find(keys, child->string) >= 0)
       continue;
     g_autofree char *hint = names_hint(keys, child->string);
-    g_autofree char *what = g_strconcat("unknown key", hint ? ", " : NULL, hint, NULL);
+    g_autofree char *what = g_strconcat("unknown key", looks_like(doc, object, keys), hint ? ", " : NULL, hint, NULL);
     return fail_item(doc, child, what, error);
   }
   return TRUE;

@@ -115,6 +115,26 @@ static gboolean is_option(const GOptionEntry *entries, const char *word)
   return entry_in(entries, word) || entry_in(common, word) || g_str_equal(word, "--help") || g_str_equal(word, "-h");
 }
 
+/* What GLib says of a value that is none is not in our words, and does not tell what was expected. */
+static gboolean check_value(const GOptionEntry *entry, const char *value, GError **error)
+{
+  gboolean number = entry->arg == G_OPTION_ARG_INT || entry->arg == G_OPTION_ARG_DOUBLE;
+  char *end = (char *)value;
+  const char *expected = NULL;
+
+  if (!value || (!*value && (number || entry->arg == G_OPTION_ARG_FILENAME)))
+    return input_error(error, "--%s: %s: expected %s", entry->long_name, value ? "\"\"" : "missing",
+                       number ? "a number" : !value ? "a value, --help says which" : entry->arg_description);
+  if (entry->arg == G_OPTION_ARG_INT) {
+    gint64 n = g_ascii_strtoll(value, &end, 0);
+    expected = *end ? "an integer" : n != (int)n ? "an integer from -2147483648 to 2147483647" : NULL;
+  } else if (entry->arg == G_OPTION_ARG_DOUBLE) {
+    g_ascii_strtod(value, &end);
+    expected = *end ? "a number" : NULL;
+  }
+  return !expected || input_error(error, "--%s: %s: expected %s", entry->long_name, value, expected);
+}
+
 /* GLib passes over a value behind a switch, so that --exact=no would be --exact, and takes the next option as the value
  * of one that has none, so that --csv --rows would write a file of that name. */
 static gboolean check_values(char **argv, const GOptionEntry *entries, GError **error)
@@ -127,6 +147,8 @@ static gboolean check_values(char **argv, const GOptionEntry *entries, GError **
     gboolean words = entry && g_str_equal(entry->long_name, "script-args"); /* options of a script */
     if (entry && !value && !words && entry->arg_description && next && is_option(entries, next))
       return input_error(error, "--%s: %s: expected %s", entry->long_name, next, entry->arg_description);
+    if (entry && entry->arg_description && !check_value(entry, value ? value + 1 : next, error))
+      return FALSE;
   }
   return TRUE;
 }

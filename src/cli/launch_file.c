@@ -22,7 +22,8 @@ static char *named_file(const char *text)
 static gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
                             GError **error)
 {
-  gboolean braced = strchr("{[", text[strspn(text, " \t\r\n")]) != NULL;
+  const char *begin = text + (g_str_has_prefix(text, "\xEF\xBB\xBF") ? 3 : 0);
+  gboolean braced = strchr("{[", begin[strspn(begin, " \t\r\n")]) != NULL;
   gboolean started = options->given && options->given[0]; /* the arguments may be there alone */
 
   *out = NULL;

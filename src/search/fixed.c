@@ -201,7 +201,7 @@ static gboolean parse_all(const char *text, Fixed *out, GError **error)
     return bad_fix(error, "\"\"", "no value", "KEY=VALUE, as in tp=8,zero=1");
   for (int i = 0; parts[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(parts[i], "=", 2);
-    if (g_strv_length(pair) != 2)
+    if (g_strv_length(pair) != 2 || !*pair[1])
       return bad_fix(error, parts[i], "no value", "KEY=VALUE, as in tp=8,zero=1");
     if (!fix_one(g_strstrip(pair[0]), g_strstrip(pair[1]), out, error))
       return FALSE;
