@@ -182,7 +182,8 @@ static gboolean edits(const Improve *m, const char *request)
 
   if (!m->launch || !m->launch->editable || !g_str_has_prefix(request, prefix))
     return FALSE;
-  return !m->launch->named || !g_str_has_suffix(request, written); /* of several in one file, one may be asked for alone */
+  gboolean alike = written && g_str_has_suffix(m->path, written); /* else of several in one file one may be asked for alone */
+  return !m->launch->named || alike || !g_str_has_suffix(request, written);
 }
 
 /* What a changed file says otherwise than the plan, "" if nothing. */

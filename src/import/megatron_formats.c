@@ -55,6 +55,8 @@ static const char *unnamed_grads(Reading *r, const char *framework)
 {
   g_autoptr(Framework) f = framework_load(framework, NULL);
 
+  if (r->core_16)
+    return "";
   if (f && f->fsdp_own_gradients)
     return "auto";
   if (!r->framework && reading_flag(r, "bf16") && !reading_flag(r, "grad_reduce_in_bf16"))

@@ -11,6 +11,7 @@ typedef struct {
   const char *framework; /* asked for, NULL = by the arguments */
   int gpus;              /* asked for, or of the launcher; 0 = not told */
   gboolean asked;        /* the first of these */
+  gboolean core_16;      /* Megatron Core is known to be 0.16 */
   const char *settings;  /* DeepSpeed's configuration that the script writes; NULL = none */
   LaunchReading to;
 } Reading;

@@ -1,0 +1,1 @@
+tdp-plan --improve tests/data/launch/primus.yaml --cluster dgx-h100 --gpus 64 --script-args PRIMUS_TP=4 --export primus=$TMP/x.yaml | grep -e '^read' -e '^software' -e '^plan' -e '^ *[a-z, ]*: [a-z_.]*,'; diff tests/data/launch/primus.yaml $TMP/x.yaml
