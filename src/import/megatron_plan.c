@@ -430,8 +430,8 @@ static void put_formats(Reading *r, JsonWriter *w)
   reading_flag(r, "reuse_grad_buf_for_mxfp8_param_ag"); /* what goes with it of mxfp8 */
   gboolean eight = reading_flag(r, "fp8_param_gather") && *fp8 && !*fp4;
   gboolean four = reading_flag(r, "fp4_param_gather") && *fp4;
-  if (eight || four)
-    json_put_bool(w, "fp8_param_gather", TRUE);
+  if (eight || four || (*fp8 && r->framework)) /* whose default may be another */
+    json_put_bool(w, "fp8_param_gather", eight || four);
   put_wide(r, *fp8 || *fp4, w);
 }
 

@@ -1,0 +1,1 @@
+tdp-plan --improve tests/data/launch/nemo.yaml --cluster dgx-h100 | grep -e '^read' -e '^model  *nemo' -e '^software' -e '^plan' -e '^ *[a-z, ]*: [a-z_.]*,'; sed 's/activation: fast-swiglu/activation: reglu/' tests/data/launch/nemo.yaml >$TMP/x.yaml; tdp-sim --plan $TMP/x.yaml --cluster dgx-h100
