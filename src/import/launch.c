@@ -289,7 +289,8 @@ gboolean launch_recognises(const char *text)
 
   if (config_tool_of(text))
     return TRUE;
-  return *first != '{' && (is_log(text) || strstr(text, "--num-layers") || strstr(text, "--hidden-size"));
+  return *first != '{' && (is_log(text) || strstr(text, "--num-layers") || strstr(text, "--hidden-size") ||
+                           strstr(text, "--num_layers") || strstr(text, "--hidden_size"));
 }
 
 static const SettingGroup *group_of(const SettingGroup *groups, const char *name)

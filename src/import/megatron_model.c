@@ -181,7 +181,8 @@ static void put_positions(Reading *r, JsonWriter *w)
   gboolean turned = g_str_equal(kind, "rope") || g_str_equal(kind, "yarn") || g_str_equal(kind, "mrope");
   gboolean rotary = reading_flag(r, "use_rotary_position_embeddings") || turned;
   gboolean none = reading_flag(r, "no_position_embedding") && !*kind;
-  double base = reading_real(r, "rotary_base", 10000), share = reading_real(r, "rotary_percent", 1);
+  double theta = reading_real(r, "rotary_position_embeddings_theta", 10000); /* Megatron-DeepSpeed's */
+  double base = reading_real(r, "rotary_base", theta), share = reading_real(r, "rotary_percent", 1);
 
   if (g_str_equal(kind, "alibi") || g_str_equal(kind, "none"))
     json_put_string(w, "positions", kind);
@@ -403,7 +404,7 @@ static void put_rest(Reading *r, JsonWriter *w)
 {
   const char *norm = reading_text(r, "normalization");
   double epsilon = reading_real(r, "norm_epsilon", reading_real(r, "layernorm_epsilon", 1e-5));
-  gboolean rms = g_str_equal(norm, "RMSNorm") || g_str_equal(norm, "rmsnorm");
+  gboolean rms = g_ascii_strcasecmp(norm, "rmsnorm") == 0 || reading_flag(r, "RMSNorm");
   gboolean bias = has_biases(r), query = reading_flag(r, "add_qkv_bias");
 
   json_put_string(w, "norm", rms ? "rmsnorm" : "layernorm");
@@ -512,7 +513,7 @@ gboolean megatron_program(Reading *r)
   const char *program = r->from->program ? r->from->program : "";
   static const char *const programs[] = { "generation", "generate", "inference", "vlm", "vision", "retro", "ict",
                                           "merge", "preprocess", "rl", "grpo", "mimo", "convert", "converter",
-                                          "mg", "hf2mcore" }; /* mg: hf_to_mg.py */
+                                          "mg", "hf2mcore", "analyze", "dataset" }; /* mg: hf_to_mg.py */
   g_auto(GStrv) words = g_strsplit_set(program, "_.-", -1);
 
   for (gsize i = 0; i < G_N_ELEMENTS(programs); i++)

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#define OVERLAPPED "overlapped_distributed_optimizer" /* Megatron-LLaMA's */
 #define RANKS_MAX 10000000
 
 /* Degrees, the GPUs that they need, and the software. */
@@ -187,7 +188,7 @@ static int read_zero(Reading *r)
 {
   const char *strategy = reading_text(r, "data_parallel_sharding_strategy");
   gboolean fsdp = reading_flag(r, "use_megatron_fsdp") || reading_flag(r, "use_custom_fsdp");
-  gboolean distributed = reading_flag(r, "use_distributed_optimizer");
+  gboolean distributed = reading_flag(r, "use_distributed_optimizer") | reading_flag(r, OVERLAPPED);
   int zero = reading_int(r, "zero_stage", distributed ? 1 : 0);
   const char *optimizer = reading_text(r, "optimizer");
 
@@ -259,11 +260,11 @@ static void put_optimizer(Reading *r, const Degrees *d, JsonWriter *w)
 static void put_overlap(Reading *r, const Degrees *d, JsonWriter *w)
 {
   gboolean listed = r->from->listed, sends = reading_flag(r, "overlap_p2p_comm");
-  gboolean waits = reading_flag(r, "no_overlap_p2p_communication");
+  gboolean waits = reading_flag(r, "no_overlap_p2p_communication"), at_once = reading_flag(r, OVERLAPPED);
 
   json_open(w, "overlap", '{');
-  json_put_bool(w, "gradients", reading_flag(r, "overlap_grad_reduce") || d->zero >= 2);
-  json_put_bool(w, "parameters", reading_flag(r, "overlap_param_gather") || d->zero == 3);
+  json_put_bool(w, "gradients", reading_flag(r, "overlap_grad_reduce") || d->zero >= 2 || at_once);
+  json_put_bool(w, "parameters", reading_flag(r, "overlap_param_gather") || d->zero == 3 || at_once);
   json_put_bool(w, "pipeline", d->vpp > 1 && d->pp > 1 && (listed ? sends : !waits));
   put_flag(w, "offload", reading_flag(r, "overlap_cpu_optimizer_d2h_h2d"));
   put_flag(w, "experts", reading_flag(r, "moe_shared_expert_overlap"));
@@ -438,11 +439,12 @@ static void put_formats(Reading *r, JsonWriter *w)
 static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)
 {
   const char *backend = reading_text(r, "attention_backend");
-  gboolean flash = reading_flag(r, "use_flash_attn") || reading_flag(r, "use_flash_attn_v2");
-  gboolean divided = reading_flag(r, "distribute_saved_activations");
+  gboolean flash = reading_flag(r, "use_flash_attn") | reading_flag(r, "use_flash_attn_v2") |
+                   reading_flag(r, "use_flash_attn_triton");
+  gboolean divided = reading_flag(r, "distribute_saved_activations") |
+                     reading_flag(r, "distribute_checkpointed_activations");
   int offloaded = reading_int(r, "cpu_offloading_num_layers", 0);
 
-  divided = reading_flag(r, "distribute_checkpointed_activations") || divided;
   reading_flag(r, "use_transformer_engine_op_fuser");
   put_flag(w, "partition_activations", divided && d->tp > 1);
   if (offloaded > 0)
@@ -459,8 +461,7 @@ static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)
 /* The generation of the software that has such arguments. */
 static const char *framework_of(Reading *r, const Degrees *d)
 {
-  static const char *const recent[] = { "overlap_moe_expert_parallel_comm",
-                                        "moe_flex_dispatcher_backend" };
+  const char *backend = reading_text(r, "moe_flex_dispatcher_backend");
   gboolean old = reading_flag(r, "checkpoint_activations") || *reading_text(r, "activations_checkpoint_method");
 
   reading_flag(r, "no_pipeline_parallel");
@@ -470,13 +471,9 @@ static const char *framework_of(Reading *r, const Degrees *d)
     return "megatron-2021";
   if (reading_flag(r, "moe_paged_stash") || *reading_text(r, "moe_expert_rank_capacity_factor"))
     return "nemo-2026-06";
-  for (gsize i = 0; i < G_N_ELEMENTS(recent); i++)
-    if (*reading_text(r, recent[i]) && !g_str_equal(reading_text(r, recent[i]), "none"))
-      return "megatron-core-2026";
-  if (megatron_formats_of_fsdp(r))
-    return "megatron-core-2026";
-  gboolean four = reading_flag(r, "fp4_param_gather"), records = *megatron_graph_kind(r) != '\0';
-  return reading_flag(r, "overlap_moe_expert_parallel_comm") || four || records ? "megatron-core-2026" : "megatron-core";
+  gboolean recent = (*backend && !g_str_equal(backend, "none")) | reading_flag(r, "overlap_moe_expert_parallel_comm") |
+                    megatron_formats_of_fsdp(r) | reading_flag(r, "fp4_param_gather") | (*megatron_graph_kind(r) != '\0');
+  return recent ? "megatron-core-2026" : "megatron-core";
 }
 
 /* As few GPUs, from so many on, as the degrees divide, and experts their share of. */
