@@ -142,7 +142,8 @@ static gboolean check_chosen(const Improve *m, GError **error)
   if (m->found->halted)
     return runtime_error(error, "%s: stopped before any plan that fits was found", m->path);
   g_autofree char *why = explain_nothing(m->found, m->model, m->cluster, &m->search);
-  return infeasible_error(error, "%s: %s", m->path, why);
+  return infeasible_error(error, "%s: %s%s", m->path, why, m->launch && m->launch->gpus_open
+                          ? "; the file does not say how many it runs on (--gpus)" : "");
 }
 
 /* ---- the answer ---- */

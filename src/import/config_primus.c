@@ -140,7 +140,7 @@ static void put_settings(List *l, const Settings *s, const char *below, gboolean
     if (strncmp(one->path, below, length) != 0)
       continue;
     one->read = TRUE;
-    if (strchr(key, '.'))
+    if (strchr(key, '.') || g_str_equal(key, "extends"))
       continue;
     put(l, key, one->value);
     if (said)
@@ -160,13 +160,9 @@ static gboolean put_model_file(List *l, const char *folder, const char *name, in
   if (!text)
     return FALSE;
   g_autoptr(Settings) s = settings_yaml(text);
-  g_autoptr(GRegex) regex = g_regex_new("^extends:((?:\\s+-\\s*\\S+)+)", G_REGEX_RAW | G_REGEX_MULTILINE, 0, NULL);
-  g_autoptr(GMatchInfo) match = NULL;
-  g_regex_match(regex, text, 0, &match);
-  g_autofree char *list = g_match_info_matches(match) ? g_match_info_fetch(match, 1) : g_strdup("");
-  g_auto(GStrv) words = g_strsplit_set(list, " \t\r\n", -1);
+  g_auto(GStrv) words = g_strsplit_set(settings_text(s, "extends"), "[], ", -1);
   for (int i = 0; words[i]; i++)
-    if (*words[i] && !g_str_equal(words[i], "-") && !put_model_file(l, folder, words[i], depth + 1))
+    if (*words[i] && !put_model_file(l, folder, words[i], depth + 1))
       return FALSE;
   put_settings(l, s, "", TRUE);
   return TRUE;

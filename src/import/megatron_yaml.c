@@ -22,11 +22,13 @@ static const char *program_of(const Settings *s)
 }
 
 /* Words in double quotes, in which a shell fills in variables; "''" where there is none. Single quotes around all of it
- * are those of a shell that reads the line again. */
+ * are those of a shell that reads the line again; items of a list of names are words. */
 static void put_words(GString *script, const char *value)
 {
   gsize length = strlen(value), quoted = length > 1 && *value == '\'' && value[length - 1] == '\'';
   g_autofree char *plain = g_strndup(value + quoted, length - 2 * quoted);
+  if (*plain == '[' && !g_ascii_isdigit(plain[1]))
+    g_strdelimit(plain, "[],'\"", ' ');
   g_auto(GStrv) words = g_strsplit(plain, " ", -1);
 
   for (int i = 0; words[i]; i++) {

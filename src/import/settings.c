@@ -163,15 +163,38 @@ static int read_dash(Above *a, const char *text, int at, int indent)
   return at + 1 + (int)strspn(text + at + 1, " ");
 }
 
-/* One "key: value" or "key:" that begins at `first`, in this column. */
-static void read_pair(Settings *s, Above *a, const char *text, int first, int indent)
+/* A plain item of a list: all of them are one setting, as of a list on one line. */
+static void read_item(Settings *s, const Above *a, const char *text, int first)
+{
+  g_autofree char *path = path_of(a, "");
+  int end = value_end(text, first, FALSE);
+  Setting *last = s->list->len > 0 ? s->list->pdata[s->list->len - 1] : NULL;
+
+  while (end > first && g_ascii_isspace(text[end - 1]))
+    end--;
+  g_autofree char *item = g_strndup(text + first, end - first);
+  for (int dots = 0; dots < 2 && strrchr(path, '.'); dots++) /* "list.0." */
+    *strrchr(path, '.') = '\0';
+  if (!last || !g_str_equal(last->path, path)) {
+    settings_add(s, path, g_strdup_printf("[%s]", item), first, end);
+    return;
+  }
+  last->value[strlen(last->value) - 1] = '\0';
+  char *longer = g_strdup_printf("%s, %s]", last->value, item);
+  g_free(last->value);
+  last->value = longer;
+  last->end = end;
+}
+
+/* One "key: value" or "key:" that begins at `first`, in this column; FALSE where it is neither. */
+static gboolean read_pair(Settings *s, Above *a, const char *text, int first, int indent)
 {
   int end = settings_line_end(text, first), colon = first;
 
   while (colon < end && !(text[colon] == ':' && (g_ascii_isspace(text[colon + 1]) || !text[colon + 1])))
     colon++;
   if (colon == end)
-    return;
+    return FALSE;
   char *key = g_strstrip(g_strndup(text + first, colon - first));
   int value = colon + 1 + (int)strspn(text + colon + 1, " \t");
   int close = value_end(text, value, FALSE);
@@ -179,11 +202,12 @@ static void read_pair(Settings *s, Above *a, const char *text, int first, int in
     close--;
   if (value >= end || close <= value) {
     enter(a, key, indent);
-    return;
+    return TRUE;
   }
   g_autofree char *path = path_of(a, key);
   add(s, path, text, value, close);
   g_free(key);
+  return TRUE;
 }
 
 Settings *settings_yaml(const char *text)
@@ -196,14 +220,16 @@ Settings *settings_yaml(const char *text)
     at = end + (text[end] == '\n');
     if (first >= end || strchr("\r#", text[first]) || strncmp(text + first, "---", 3) == 0)
       continue;
-    if (text[first] == '-' && text[first + 1] == ' ') {
+    gboolean item = text[first] == '-' && text[first + 1] == ' ';
+    if (item) {
       int behind = read_dash(&above, text, first, indent);
       indent += behind - first;
       first = behind;
     } else {
       leave(&above, indent);
     }
-    read_pair(s, &above, text, first, indent);
+    if (!read_pair(s, &above, text, first, indent) && item)
+      read_item(s, &above, text, first);
   }
   leave(&above, -1);
   return s;
