@@ -32,7 +32,7 @@ static void check_damaged(guint seed)
 {
   static const char *const samples[] = { "arrays.sh", "strings.slurm", "llama-1b.log", "llama3_8b.toml",
                                         "tiny.yaml", "zero2.json", "olmo.yaml", "litgpt.yaml", "primus.yaml",
-                                        "nemo.yaml" };
+                                        "nemo.yaml", "kempner.toml" };
   g_autoptr(GRand) rand = g_rand_new_with_seed(seed);
   g_autofree char *text = launch_sample(samples[seed % G_N_ELEMENTS(samples)]);
   gsize length = strlen(text);

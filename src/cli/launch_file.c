@@ -40,8 +40,8 @@ static gboolean launch_text(const char *text, gsize length, const char *path, co
     return input_error(error, "%s: expected the file of DeepSpeed or accelerate that it names, %s: the plan stands "
                        "there", path, named);
   return input_error(error, "%s: expected a JSON file, a script or log with arguments of Megatron-LM, or settings of "
-                     "nanotron, torchtitan, DeepSpeed, accelerate, OLMo, litgpt, Primus, NeMo 1 or "
-                     "Megatron-Bridge", path);
+                     "nanotron, torchtitan, DeepSpeed, accelerate, OLMo, litgpt, Primus, NeMo 1, "
+                     "KempnerForge or Megatron-Bridge", path);
 }
 
 gboolean launch_file(const char *name, const char *folder, const LaunchOptions *options, Launch **out, GError **error)

@@ -235,7 +235,7 @@ static const GOptionEntry options[] = {
     "KEY=V,V" },
   { "improve", 0, 0, G_OPTION_ARG_FILENAME, INTO(improve),
     "Say what to change in a plan, or in a file of Megatron-LM, Megatron-Bridge, Primus, nanotron, torchtitan, "
-    "DeepSpeed or accelerate (--export writes it), of OLMo, litgpt or NeMo 1",
+    "DeepSpeed or accelerate (--export writes it), of OLMo, litgpt, NeMo 1 or KempnerForge",
     "FILE" },
   { "script-args", 0, 0, G_OPTION_ARG_STRING, INTO(script_args),
     "What the script of --improve is started with, as in \"SIZE=8B 4 1e-5\": variables, then arguments", "WORDS" },

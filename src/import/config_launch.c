@@ -4,7 +4,8 @@
 
 static const ConfigTool *const tools[] = { &config_nanotron, &config_torchtitan, &config_deepspeed,
                                           &config_torchtitan_python, &config_bridge, &config_accelerate, &config_olmo,
-                                          &config_litgpt, &config_primus, &config_nemo };
+                                          &config_litgpt, &config_primus, &config_nemo,
+                                          &config_kempnerforge };
 
 static gboolean has_line(const char *text, const char *begin)
 {

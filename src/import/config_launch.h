@@ -1,5 +1,5 @@
 /* Runs told by files of settings: nanotron's, torchtitan's, DeepSpeed's, accelerate's, OLMo's, litgpt's, Primus's,
- * NeMo 1's. Private to this folder. */
+ * NeMo 1's, KempnerForge's. Private to this folder. */
 #ifndef TDP_IMPORT_CONFIG_LAUNCH_H
 #define TDP_IMPORT_CONFIG_LAUNCH_H
 
@@ -56,7 +56,8 @@ typedef struct {
 } ConfigTool;
 
 extern const ConfigTool config_nanotron, config_torchtitan, config_torchtitan_python, config_deepspeed,
-    config_bridge, config_accelerate, config_olmo, config_litgpt, config_primus, config_nemo;
+    config_bridge, config_accelerate, config_olmo, config_litgpt, config_primus, config_nemo,
+    config_kempnerforge;
 
 /* NULL if the text is of none of them. */
 const ConfigTool *config_tool_of(const char *text);

@@ -1,7 +1,8 @@
 /*
  * Training runs as other tools are told them, read: Megatron-LM's scripts, command lines, and the arguments that its
  * logs begin with; nanotron's YAML, torchtitan's TOML and Python, Megatron-Bridge's recipes, DeepSpeed's JSON,
- * accelerate's, OLMo's, litgpt's, Primus's and NeMo 1's YAML; as a model and a plan of ours in the JSON of their files.
+ * accelerate's, OLMo's, litgpt's, Primus's and NeMo 1's YAML, KempnerForge's TOML; as a model and a plan of ours in
+ * the JSON of their files.
  *
  * Every argument is read, or named: those that change neither time nor memory by what they are about, those that do and
  * that are not simulated, and those that are not known. What the text leaves open is taken as its tool takes it, and

@@ -1,0 +1,1 @@
+tdp-plan --improve tests/data/launch/kempner.toml --cluster h200-4gpu-ndr | grep -e '^read' -e '^model  *kemp' -e '^software' -e '^plan' -e '^ *[a-z, ]*: [a-z_.]*,'; sed 's/tp = 4/tp = 4\nep = 2/' tests/data/launch/kempner.toml >$TMP/x.toml; tdp-sim --plan $TMP/x.toml --cluster dgx-h100
