@@ -7,6 +7,8 @@
 #include <math.h>
 
 #define CHANGES_SHOWN 8
+#define CHANGE_WIDTH 60 /* of a table */
+#define LINE_WIDTH 100
 
 static const AnswerColumn columns[] = {
   { "change", "<change", CELL_TEXT },        { "iteration_s", "step", CELL_SECONDS },
@@ -60,11 +62,10 @@ static Answer *table_of(const Improvement *m, const GArray *list, guint most)
   return a;
 }
 
-static Answer *best_of(const Improvement *m)
+static Answer *best_of(const Improvement *m, const char *change)
 {
   const Found *best = &m->found->robust;
   Answer *a = answer_new(columns, G_N_ELEMENTS(columns));
-  g_autofree char *change = nearby_change(m->plan, &best->plan);
 
   add_row(m, a, *change ? change : "none", &best->plan, &best->metrics);
   return a;
@@ -146,6 +147,21 @@ static void append_near(const Improvement *m, GString *text)
                         : "A few changes that make it run, each with those above it", few);
 }
 
+/* A list of changes that is too wide for a table, on lines of its own. */
+static void append_changes(GString *text, const char *list)
+{
+  g_auto(GStrv) changes = g_strsplit(list, ", ", -1);
+  glong width = LINE_WIDTH;
+
+  for (int i = 0; changes[i]; i++) {
+    glong length = g_utf8_strlen(changes[i], -1) + 2;
+    gboolean breaks = width + length > LINE_WIDTH;
+    g_string_append_printf(text, "%s%s%s", i == 0 ? "" : breaks ? ",\n" : ", ", breaks ? "  " : "", changes[i]);
+    width = breaks ? length : width + length;
+  }
+  g_string_append_c(text, '\n');
+}
+
 static void append_best(const Improvement *m, GString *text)
 {
   const SearchResult *found = m->found;
@@ -155,12 +171,18 @@ static void append_best(const Improvement *m, GString *text)
                                         : "\nNo plan of the space fits.\n");
     return;
   }
-  g_autoptr(Answer) best = best_of(m);
+  g_autofree char *change = nearby_change(m->plan, &found->robust.plan);
+  gboolean wide = g_utf8_strlen(change, -1) > CHANGE_WIDTH;
+  g_autoptr(Answer) best = best_of(m, wide ? "all of these" : change);
   g_autofree char *label = plan_label(&found->robust.plan);
-  g_autofree char *title = found->halted
-                               ? g_strdup_printf("The best plan by then: %s", label)
-                               : g_strdup_printf("The best of all %" G_GINT64_FORMAT " plans: %s", found->space, label);
-  append_answer(text, title, best);
+  g_autofree char *of = found->halted ? g_strdup("by then")
+                                      : g_strdup_printf("of the %" G_GINT64_FORMAT " of the search", found->space);
+  g_autofree char *title = g_strdup_printf("The best plan %s: %s", of, label);
+  g_autofree char *rows = answer_text(best);
+  g_string_append_printf(text, "\n%s\n", title);
+  if (wide)
+    append_changes(text, change);
+  g_string_append(text, rows);
 }
 
 static void append_why(GString *text, const char *of, const Result *r, const Trace *trace)
