@@ -77,6 +77,9 @@ START_TEST(refused)
   static const struct { const char *text, *error; } cases[] = {
     { HEAD "  restore_from_path: x.nemo\n", "model.hidden_size, num_layers: expected both" },
     { TINY "  img_h: 224\n", "model.img_h: expected nothing" },
+    { TINY "  gated_linear_unit: false\n", "model.gated_linear_unit: expected nothing" },
+    { TINY "  name: te_gpt_hyena\n", "model.name: te_gpt_hyena: expected blocks of attention" },
+    { TINY "  kd_teacher_restore_from_path: null\n", "model.kd_teacher_restore_from_path: expected nothing" },
     { TINY "  fsdp: true\n", "model.fsdp: true: expected false" },
     { TINY "  activation: geglu\n", "model.activation: geglu: expected gelu, " },
     { TINY "  optim:\n    name: muon\n", "model.optim.name: muon: expected " },

@@ -134,8 +134,9 @@ static void put_attributes(ConfigReading *r, GString *line)
 static gboolean expect(ConfigReading *r, const char *path, const char *const *words, const char *expected)
 {
   const char *text = settings_text(r->from, path);
+  g_autofree char *lower = g_ascii_strdown(text, -1);
 
-  return !*text || g_strv_contains(words, text) || launch_fail(&r->to, "%s: %s: expected %s", path, text, expected);
+  return !*text || g_strv_contains(words, lower) || launch_fail(&r->to, "%s: %s: expected %s", path, text, expected);
 }
 
 /* Kinds of blocks, with NeMo's defaults. */
@@ -152,7 +153,7 @@ static void put_model(ConfigReading *r, GString *line)
     put(line, "swiglu", "");
   if (g_str_equal(activation, "squared-relu"))
     put(line, "squared_relu", "");
-  if (g_str_equal(norm, "rmsnorm"))
+  if (g_ascii_strcasecmp(norm, "rmsnorm") == 0)
     put(line, "normalization", "RMSNorm");
   if (!config_true(r, MODEL "bias", TRUE))
     put(line, "disable_bias_linear", "");
@@ -234,12 +235,15 @@ static gboolean check(ConfigReading *r)
   static const char *const others[] = {
     MODEL "mm_cfg.vision_encoder.from_pretrained", MODEL "mm_cfg.llm.from_pretrained", MODEL "img_h", MODEL "patch_dim",
     MODEL "bert_binary_head", MODEL "vision_pretraining_type", MODEL "peft.peft_scheme", MODEL "encoder.hidden_size",
-    MODEL "retro.retro_num_neighbors" };
+    MODEL "retro.retro_num_neighbors", MODEL "kd_teacher_restore_from_path",
+    MODEL "gated_linear_unit" /* Griffin's and Mamba's */ };
 
   for (gsize i = 0; i < G_N_ELEMENTS(others); i++)
     if (settings_last(r->from, others[i]))
       return launch_fail(&r->to, "%s: expected nothing: models of NeMo other than GPT's pretraining are not read",
                          others[i]);
+  if (strstr(settings_text(r->from, MODEL "name"), "hyena"))
+    return launch_fail(&r->to, MODEL "name: %s: expected blocks of attention", settings_text(r->from, MODEL "name"));
   if (config_true(r, MODEL "fsdp", FALSE))
     return launch_fail(&r->to, MODEL "fsdp: true: expected false: FSDP beside Megatron's degrees is not simulated");
   if (!settings_find(r->from, MODEL "hidden_size") || !settings_find(r->from, MODEL "num_layers"))
@@ -293,7 +297,7 @@ static const SettingGroup groups[] = {
       MODEL "transformer_block_type", MODEL "attention_type", MODEL "normalize_attention*",
       MODEL "seq_len_interpolation*", MODEL "onnx_safe", MODEL "use_cpu*", MODEL "apex_*", MODEL "fp8_hybrid",
       MODEL "activations_checkpoint_*", MODEL "ffn_dropout", MODEL "hidden_dropout", MODEL "attention_dropout",
-      MODEL "scale_positional*", MODEL "rotary*", MODEL "mcore_customization_config*", MODEL "position_embedding_type",
+      MODEL "scale_positional*", MODEL "rotary*", MODEL "position_embedding_type",
       MODEL "window_size*", MODEL "rampup*", NULL } },
   { TRUE, "kernels, buckets and communication beside the plan's keys",
     { MODEL "*", NULL } },
