@@ -39,7 +39,8 @@ START_TEST(sample)
   has(usual->plan, "\"seq_length\": 4096");
   ck_assert_uint_eq(usual->unknown->len, 0);
   ck_assert_uint_eq(usual->assumed->len, 1);
-  ck_assert_str_eq(usual->assumed->pdata[0], "experts: simulated as with --moe-grouped-gemm, which nothing says");
+  ck_assert_str_eq(usual->assumed->pdata[0], "modules.pre_trainer.model: mixtral_8x7B_v0.1.yaml: as mixtral-8x7b: Primus's "
+                   "file of it is not at hand");
   ck_assert_uint_eq(usual->not_simulated->len, 2);
   ck_assert_str_eq(usual->not_simulated->pdata[0], "kernels and fusions other than the software's usual ones: "
                    "no_gradient_accumulation_fusion");
@@ -93,6 +94,23 @@ START_TEST(checkout)
 }
 END_TEST
 
+/* Ours of its name is another model where an override changes it. */
+START_TEST(changed)
+{
+  static const struct { const char *override; gboolean same; } cases[] = {
+    { "num_layers: 32", TRUE }, { "num_layers: 4", FALSE }, { "ffn_hidden_size: 14336", FALSE },
+    { "vocab_size: null", TRUE }, { "multi_latent_attention: false", FALSE }, { "swiglu: true", TRUE }, { "moe_layer_freq: [0, 1]", FALSE },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf(HEAD "    model: llama3.1_8B.yaml\n    overrides:\n      seq_length: 64\n"
+                                            "      %s\n", cases[i].override);
+    g_autoptr(Launch) l = read_text(text, "x.yaml", NULL, NULL);
+    ck_assert_msg((l->model != NULL) == cases[i].same && (l->unknown_model == NULL) == cases[i].same, "%s", text);
+  }
+}
+END_TEST
+
 /* Marks of layers are one word; a window's skip is, too. */
 START_TEST(lists)
 {
@@ -134,4 +152,4 @@ START_TEST(refused)
 }
 END_TEST
 
-TEST_MAIN("launch-primus", sample, checkout, lists, refused)
+TEST_MAIN("launch-primus", sample, checkout, changed, lists, refused)

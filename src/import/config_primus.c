@@ -203,23 +203,44 @@ static int most_experts(const Model *m)
   return most;
 }
 
-/* Where Primus's file of the model is not at hand. */
+/* Whether an override makes it another model than that of its name. */
+static gboolean is_changed(ConfigReading *r, const Model *model)
+{
+  static const char *const parts[] = {
+    "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups", "kv_channels", "num_experts",
+    "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size", "vocab_size", "window_size" };
+  static const char *const switches[] = { "multi_latent_attention", "swiglu", "untie_embeddings_and_output_weights" };
+  gboolean changed = config_int(r, OVERRIDES "num_layers", model->blocks) != model->blocks ||
+                     config_int(r, OVERRIDES "mtp_num_layers", model->mtp) != model->mtp;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
+    g_autofree char *path = g_strconcat(OVERRIDES, parts[i], NULL);
+    changed |= !is_none(settings_text(r->from, path));
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(switches); i++) { /* all that have one have it on */
+    g_autofree char *path = g_strconcat(OVERRIDES, switches[i], NULL);
+    changed |= !config_true(r, path, TRUE);
+  }
+  return changed;
+}
+
+/* Where Primus's file of the model is not at hand. Those of experts send them by alltoall. */
 static void put_our_model(ConfigReading *r, List *l, const char *name)
 {
   g_autofree char *path = our_model(name);
   g_autoptr(Model) model = path ? model_load(path, NULL) : NULL;
-  gboolean same = model && config_int(r, OVERRIDES "num_layers", model->blocks) == model->blocks &&
-                  config_int(r, OVERRIDES "mtp_num_layers", model->mtp) == model->mtp;
-
-  if (!same || !g_file_get_contents(path, &r->to.out->model, NULL, NULL)) {
+  if (!model || is_changed(r, model) || !g_file_get_contents(path, &r->to.out->model, NULL, NULL)) {
     launch_assume(&r->to, TRAINER "model: %s: neither in a checkout of Primus around the file nor among the models of "
                   "this program (--model)", name);
     r->to.out->unknown_model = g_strdup(name);
     return;
   }
+  launch_assume_open(&r->to, "--model", TRAINER "model: %s: as %s: Primus's file of it is not at hand", name,
+                     model->name);
   g_string_append_printf(l->line, " --num-layers %d", model->blocks);
   if (most_experts(model) > 0)
-    g_string_append_printf(l->line, " --num-experts %d", most_experts(model));
+    g_string_append_printf(l->line, " --num-experts %d --moe-token-dispatcher-type alltoall --moe-grouped-gemm",
+                           most_experts(model));
 }
 
 /* What its patches of dispatchers set (patches/turbo/moe_dispatcher_patches.py, args/rocm_arg_validation.py). */
@@ -340,7 +361,8 @@ static gboolean read_experiment(ConfigReading *r)
 }
 
 static const SettingGroup groups[] = {
-  { FALSE, "names and files", { "work_group", "user_name", "exp_name", "workspace", "platform*", TRAINER "name", NULL } },
+  { FALSE, "names and files", { "work_group", "user_name", "exp_name", "workspace", "platform*", TRAINER "name",
+      NULL } },
   { .about = NULL },
 };
 
