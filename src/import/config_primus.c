@@ -148,12 +148,12 @@ static void put_settings(List *l, const Settings *s, const char *below, gboolean
   }
 }
 
-/* A model's file behind those that it extends; FALSE where one is not there. */
+/* A model's file behind those that it extends; FALSE where one is not there, as where there is no folder of them. */
 static gboolean put_model_file(List *l, const char *folder, const char *name, int depth)
 {
-  g_autofree char *path = g_build_filename(folder, name, NULL);
+  g_autofree char *path = folder ? g_build_filename(folder, name, NULL) : NULL;
   gsize length;
-  g_autofree char *text = depth < CHAIN_MAX ? files_read(path, &length, NULL) : NULL;
+  g_autofree char *text = path && depth < CHAIN_MAX ? files_read(path, &length, NULL) : NULL;
 
   if (g_strv_contains(bases, name))
     return TRUE;
@@ -337,7 +337,7 @@ static gboolean read_experiment(ConfigReading *r)
     return launch_fail(&r->to, "modules: expected pre_trainer: other trainings are not read");
   if (!expect(r, TRAINER "framework", "megatron") || !expect(r, TRAINER "config", "pre_trainer.yaml"))
     return FALSE;
-  gboolean whole = put_model_file(&l, folder ? folder : "", name, 0);
+  gboolean whole = put_model_file(&l, folder, name, 0);
   if (!whole)
     put_our_model(r, &l, name);
   put_settings(&l, r->from, OVERRIDES, TRUE);
