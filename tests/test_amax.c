@@ -4,6 +4,7 @@
 
 #include "cost/algorithms.h"
 #include "cost/kernel.h"
+#include "cost/slowest.h"
 
 enum { BLOCKS = 16, TP = 2, DP = 4, GROUP = TP * DP };
 
@@ -13,6 +14,7 @@ static void setup(Planned *f, const char *framework, int pp, int chunks)
   planned_spread(f, 1);
   planned_divide(f, TP, pp, DP);
   plan_set_schedule(&f->plan, schedule_find(chunks > 1 ? "interleaved" : "1f1b"), chunks);
+  f->cluster->device.rate_passing = 0; /* what they wait for the slowest is another matter */
   f->plan.sequence_parallel = TRUE;
   f->plan.global_batch = 4 * DP * pp;
   f->plan.overlap.gradients = f->plan.overlap.parameters = FALSE;
@@ -153,6 +155,27 @@ START_TEST(waits_for_the_host)
 }
 END_TEST
 
+/* All ranks of a stage wait for the slowest pass of all, as far as deviations last until they meet. */
+START_TEST(all_wait_for_the_slowest_pass)
+{
+  static const double more[] = { 0.2, 0.02 }; /* of what the slowest of all is behind, at least */
+  Planned f;
+
+  for (int loss = 0; loss < 2; loss++) {
+    setup(&f, "megatron-core", 1, 1);
+    f.framework->reduced_amax = f.framework->losses_summed = FALSE;
+    f.cluster->device.rate_passing = 0.02;
+    double alone_s = planned_run(&f).compute_s;
+    f.framework->reduced_amax = !loss;
+    f.framework->losses_summed = loss;
+    double together_s = planned_run(&f).compute_s, passing = 0.02 * (expected_largest(GROUP) - expected_largest(TP));
+    ck_assert_double_gt(together_s / alone_s, 1 + more[loss] * passing);
+    ck_assert_double_lt(together_s / alone_s, 1 + passing);
+    planned_clear(&f);
+  }
+}
+END_TEST
+
 /* Those whose 8-bit formats are Transformer Engine's have it, those without such formats do not. */
 START_TEST(frameworks)
 {
@@ -171,4 +194,5 @@ START_TEST(frameworks)
 }
 END_TEST
 
-TEST_MAIN("amax", one_for_each_pass_of_a_chunk, data_parallel_time, others_have_none, waits_for_the_host, frameworks)
+TEST_MAIN("amax", one_for_each_pass_of_a_chunk, data_parallel_time, others_have_none, waits_for_the_host,
+          all_wait_for_the_slowest_pass, frameworks)

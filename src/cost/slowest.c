@@ -9,6 +9,8 @@
 #define STEP 0.1
 #define NOTHING -40 /* whose exponential is lost beside the others */
 
+#define PASSING_LASTS_S 0.25 /* what passes deviate by, in the jobs of rate_passing (tests/bench/device_rates.py) */
+
 static double moments[NODES], below[NODES]; /* x phi(x) dx and ln Phi(x) */
 
 static void find_nodes(void)
@@ -68,9 +70,9 @@ static double jitter_of(const Device *device, int n, double between_s)
 }
 
 /* Square of what the slowest of all is behind for good, and of those that meet in each pass besides. */
-static double lasting(const Device *device, int ranks, int met)
+static double lasting(const Device *device, int ranks, double largest)
 {
-  double passing = device->rate_passing > 0 ? device->rate_passing * expected_largest(met) : 0;
+  double passing = device->rate_passing > 0 ? device->rate_passing * largest : 0;
 
   return pow(device->rate_spread * expected_largest(ranks), 2) + passing * passing;
 }
@@ -79,16 +81,20 @@ double slowest_inside(const Device *device, const PassLayout *passes, double ins
 {
   if (device->rate_jitter == 0 && device->rate_passing == 0)
     return slowest_device(device, passes->ranks);
-  return 1 + sqrt(lasting(device, passes->ranks, passes->met) +
+  return 1 + sqrt(lasting(device, passes->ranks, expected_largest(passes->met)) +
                   jitter_of(device, passes->tp * passes->cp, inside_s));
 }
 
 double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *meetings)
 {
   int ranks = mesh->ranks, stages = mesh->dense[AXIS_PIPELINE].size, replicas = mesh->dense[AXIS_DATA].size;
+  double largest = expected_largest(meetings->met);
 
   if (device->rate_jitter == 0 && device->rate_passing == 0)
     return slowest_device(device, ranks);
-  return 1 + sqrt(lasting(device, ranks, meetings->met) + jitter_of(device, mesh->block, meetings->inside_s) +
+  if (meetings->passing_s > 0)
+    largest += sqrt(jitter_left(meetings->passing_s / PASSING_LASTS_S)) *
+               (expected_largest(MAX(mesh->places, meetings->met)) - largest);
+  return 1 + sqrt(lasting(device, ranks, largest) + jitter_of(device, mesh->block, meetings->inside_s) +
                   jitter_of(device, stages, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
 }

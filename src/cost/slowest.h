@@ -26,6 +26,8 @@ double slowest_device(const Device *device, int devices);
  */
 typedef struct {
   int met;                               /* PassLayout's */
+  double passing_s;                      /* 0: the ranks of a stage meet behind no passes; else seconds of those
+                                            between two meetings, over which deviations of passes average */
   double inside_s, stages_s, replicas_s; /* between meetings; only the first matters for `inside` */
 } Meetings;
 

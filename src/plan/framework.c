@@ -127,6 +127,7 @@ static const JsonField fields[] = {
   { "ring_returns", JSON_BOOL, FIELD(ring_returns), .optional = TRUE },
   { "ring_keeps_blocks", JSON_BOOL, FIELD(ring_keeps_blocks), .optional = TRUE },
   { "original_inputs", JSON_BOOL, FIELD(original_inputs), .optional = TRUE },
+  { "losses_summed", JSON_BOOL, FIELD(losses_summed), .optional = TRUE },
   { "reduced_amax", JSON_BOOL, FIELD(reduced_amax), .optional = TRUE },
   { "recompute_modules", JSON_ANY },
   { "recompute_alike", JSON_BOOL, FIELD(recompute_alike) },

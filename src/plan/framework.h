@@ -191,6 +191,7 @@ typedef struct {
                                  what each gave */
   gboolean original_inputs;   /* in fp8 and fp4, unless scales are delayed, products behind attention and the first of
                                  shared experts keep no copy of an input that is kept in 16 bits anyway */
+  gboolean losses_summed;     /* replicas average the loss of each micro-batch, for the log */
   gboolean reduced_amax;      /* whenever a chunk's forward or backward ends, all ranks of a stage agree on the largest
                                  values that delayed scales are made of */
   gboolean column_sums_apart; /* without sequence parallelism queries, keys, values, gate and up each sum the gradient

@@ -115,7 +115,7 @@ static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
 /* Strategies of the layers and the sites of each (strategies.c). */
 void strategies_init(ProgramBuild *b);
 void strategies_clear(ProgramBuild *b);
-/* Lengthens passes by what ranks wait for the slowest they meet outside of them (meet.c). */
+/* Lengthens passes by what ranks wait for the slowest of those that layers' prices leave out (meet.c). */
 void program_meet(ProgramBuild *b);
 
 /* Prices and memory (prices.c). */
@@ -159,9 +159,13 @@ void received_pass(const ProgramBuild *b, const Chunk *chunk, Segment *pass);
 void sent_pass(const ProgramBuild *b, const Chunk *chunk, Segment *pass);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
-/* Lengthens the last pass of a chunk by what ranks do to agree on delayed scales (amax.c); `slack_s`: that the device waits for
- * the host in it and could do so in. */
-void amax_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *pass, double slack_s);
+/* Whether all ranks of a stage meet behind each pass of a chunk, to agree on delayed scales, and those of the last one
+ * behind each micro-batch's loss (amax.c). */
+gboolean amax_meets(const ProgramBuild *b);
+gboolean loss_meets(const ProgramBuild *b);
+/* Lengthens the last pass of a chunk by what they do for it. */
+void amax_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *pass);
+void loss_meet(const ProgramBuild *b, const Chunk *chunk, Piece piece, Segment *pass);
 
 /* What a row of tdp-run holds through the step beside passes. What a pass takes of it, or leaves for the next one on
  * its rank, is put into its segment (beside.c). */

@@ -438,7 +438,8 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   add_last_gradients(b, chunk, &s);
   sent_pass(b, chunk, &s);
   s.compute_s = MIN(s.compute_s, s.seconds);
-  amax_meet(b, chunk, piece, &s, s.slack_s);
+  amax_meet(b, chunk, piece, &s);
+  loss_meet(b, chunk, piece, &s);
   s.free_bytes = s.alloc_bytes;
   beside_pass(b, chunk, &s);
   if (releases)
