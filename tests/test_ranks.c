@@ -237,6 +237,26 @@ START_TEST(straggler_slows_its_group)
 }
 END_TEST
 
+/* But where replicas sum each micro-batch's loss they wait for it there, on the last stage. */
+START_TEST(straggler_slows_those_that_sum_losses)
+{
+  Planned f;
+  const Straggler straggler = { 4, 2 };
+
+  setup(&f, 2, 2, 2);
+  f.plan.overlap.gradients = FALSE;
+  f.framework->losses_summed = TRUE;
+  planned_build(&f);
+  g_autoptr(RankRun) alike = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, &straggler, 1);
+  for (int rank = 0; rank < 4; rank++)
+    check_near(run->pass_s[rank], alike->pass_s[rank]);
+  for (int rank = 4; rank < 8; rank++)
+    ck_assert_double_gt(run->pass_s[rank], 1.2 * alike->pass_s[rank]);
+  planned_clear(&f);
+}
+END_TEST
+
 /* 4 stages of 6 ranks on nodes of 8: the folded row takes every boundary and
  * group for as spread as the worst; real ones are faster, never slower. */
 START_TEST(uneven_placement)
@@ -327,5 +347,6 @@ END_TEST
 
 TEST_LOOPS("ranks", { full_is_folded, 1 }, { whole_sums_stay_in_their_group, 1 }, { whole_sums_are_of_all_replicas, 1 },
            { straggler_by_hand, 1 }, { hosts_hide_stragglers, 5 },
-           { straggler_slows_its_group, 1 }, { uneven_placement, 1 }, { context_ranks_are_replicas, 1 },
+           { straggler_slows_its_group, 1 }, { straggler_slows_those_that_sum_losses, 1 },
+           { uneven_placement, 1 }, { context_ranks_are_replicas, 1 },
            { same_bytes_again, 1 }, { refuses_what_it_cannot_do, 1 })

@@ -62,6 +62,7 @@ static void add_meeting(const ProgramBuild *b, const Chunk *chunk, Segment *s, c
   }
   double slack_s = s->slack_s, data_s = slack_s > 0 ? MAX(host_s, device_s - slack_s) : device_s;
   s->data_s += data_s;
+  s->met = TRUE;
   s->slack_s = slack_s > 0 ? MAX(0, slack_s + host_s - device_s) : slack_s; /* what it leaves to others */
   s->seconds += data_s;
 }

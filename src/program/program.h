@@ -133,6 +133,7 @@ typedef struct {
   double context_s;      /* of a pass: what of its exposed communication is context-parallel */
   double expert_s;       /* and what is between experts' ranks */
   double alone_s;        /* of a pass: PassPrice's; in `seconds` already where it runs alone */
+  gboolean met;          /* of a pass: all ranks of its stage meet when it ends */
   double data_s;         /* and what is over all ranks of a stage: largest values of delayed scales, losses */
   double walked_bytes;   /* of a pass: weights, gradients and saved activations that it goes through; 0 = not told */
   double beyond_s;       /* of a pass: of compute_s, what bytes beyond the last-level cache take (Device) */

@@ -257,6 +257,8 @@ static void run_task(Ranks *r, int task)
     run_beside(r, r->pass[task], own, segment, end);
   else
     add_seconds(r->ready, own, segment->seconds, end, n);
+  if (segment->met)
+    rank_join_slowest(end, n, (RankJoin) { r->times.places, 1 });
   record(r, task, end);
 }
 
