@@ -155,6 +155,31 @@ START_TEST(waits_for_the_host)
 }
 END_TEST
 
+/* Of losses: the sum of a number over data-parallel ranks, behind the last stage's forwards alone. */
+START_TEST(losses_of_the_last_stage)
+{
+  Planned f;
+
+  setup(&f, "megatron-core", 2, 1);
+  f.framework->reduced_amax = FALSE;
+  for (int row = 0; row < 2; row++)
+    for (int back = 0; back < 2; back++) {
+      double seconds[2];
+      int n;
+      for (int sums = 0; sums < 2; sums++) {
+        f.framework->losses_summed = sums;
+        planned_build(&f);
+        seconds[sums] = passes_s(&f, row, back ? PASS_BACKWARD : PASS_FORWARD, &n);
+      }
+      GroupShape group = group_shape(f.cluster, DP, TP);
+      double sum_s = collective_cost(f.cluster, COLLECTIVE_ALL_REDUCE, 4, &group).seconds + f.framework->collective_s +
+                     memory_s(&f.cluster->device, 16, 2) + memory_s(&f.cluster->device, 8, 1);
+      ck_assert_double_eq_tol(seconds[1] - seconds[0], row == 1 && !back ? n * sum_s : 0, 1e-9);
+    }
+  planned_clear(&f);
+}
+END_TEST
+
 /* All ranks of a stage wait for the slowest pass of all, as far as deviations last until they meet. */
 START_TEST(all_wait_for_the_slowest_pass)
 {
@@ -176,23 +201,28 @@ START_TEST(all_wait_for_the_slowest_pass)
 }
 END_TEST
 
-/* Those whose 8-bit formats are Transformer Engine's have it, those without such formats do not. */
+/* Those whose 8-bit formats are Transformer Engine's have it, those without such formats do not; Megatron-LM and NeMo
+ * until 2025 sum losses. */
 START_TEST(frameworks)
 {
   static const struct {
     const char *name;
-    gboolean reduces;
-  } cases[] = { { "megatron-core", TRUE }, { "nemo-2026-08", TRUE }, { "megatron-2023", TRUE }, { "fsdp", TRUE },
-                { "torchtitan", FALSE }, { "maxtext-2026", FALSE }, { "deepspeed", FALSE }, { "tdp-run", FALSE },
-                { "nanotron-2025", FALSE }, { "nemo-2022", FALSE }, { "galvatron", FALSE } };
+    gboolean reduces, losses;
+  } cases[] = {
+    { "megatron-core", TRUE, FALSE }, { "nemo-2026-08", TRUE, FALSE }, { "megatron-2023", TRUE, TRUE },
+    { "fsdp", TRUE, FALSE }, { "torchtitan", FALSE, FALSE }, { "maxtext-2026", FALSE, FALSE },
+    { "deepspeed", FALSE, FALSE }, { "tdp-run", FALSE, FALSE }, { "nanotron-2025", FALSE, FALSE },
+    { "nemo-2022", FALSE, TRUE }, { "galvatron", FALSE, FALSE }, { "megatron-deepspeed-2022", FALSE, FALSE },
+    { "nemo-2025-05", TRUE, TRUE }, { "nemo-2025-09", TRUE, FALSE }, { "megatron-core-2024", TRUE, TRUE } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     Framework *f = fixture_framework(cases[i].name);
     ck_assert_msg(!f->reduced_amax == !cases[i].reduces, "%s", cases[i].name);
+    ck_assert_msg(!f->losses_summed == !cases[i].losses, "%s", cases[i].name);
     framework_free(f);
   }
 }
 END_TEST
 
 TEST_MAIN("amax", one_for_each_pass_of_a_chunk, data_parallel_time, others_have_none, waits_for_the_host,
-          all_wait_for_the_slowest_pass, frameworks)
+          losses_of_the_last_stage, all_wait_for_the_slowest_pass, frameworks)
