@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,6 +44,37 @@ static World world_of(int size, Job job)
   g_unsetenv("TDP_RUN_SECRET_FILE");
   return (World) { .size = size, .port = ntohs(at.sin_port), .meet_s = 20, .silence_s = 1, .report_s = 60, .job = job };
 }
+
+static gboolean has(const guint32 *ips, int n, guint32 ip)
+{
+  while (n > 0 && ips[n - 1] != ip)
+    n--;
+  return n > 0;
+}
+
+/* Of each interface but loopback the own address is listened at and is not near; its neighbour's is near, if the network
+ * has room for one. */
+START_TEST(hosts_of_one_network_are_near)
+{
+  guint32 own[CONTROL_ADDRESSES];
+  int n = net_own_ips(own);
+  struct ifaddrs *all;
+
+  ck_assert_int_eq(getifaddrs(&all), 0);
+  ck_assert(!has(own, n, htonl(INADDR_LOOPBACK)) && !net_is_near(htonl(INADDR_LOOPBACK + 1)));
+  ck_assert(!net_is_near(htonl(0xf0000001))); /* of a reserved network */
+  for (struct ifaddrs *i = all; i; i = i->ifa_next) {
+    if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP) || i->ifa_flags & IFF_LOOPBACK)
+      continue;
+    guint32 ip = ((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr, neighbour = ip ^ htonl(2);
+    guint32 mask = ((struct sockaddr_in *)i->ifa_netmask)->sin_addr.s_addr;
+    ck_assert(has(own, n, ip) || n == CONTROL_ADDRESSES);
+    ck_assert(!net_is_near(ip));
+    ck_assert(mask & htonl(2) || has(own, n, neighbour) || net_is_near(neighbour));
+  }
+  freeifaddrs(all);
+}
+END_TEST
 
 static void report_slowly(void *data, gboolean reports, const char *message)
 {
@@ -522,7 +555,8 @@ END_TEST
 
 TEST_LOOPS("control", { ranks_meet_and_share }, { strangers_are_dropped }, { silent_strangers_are_dropped },
            { another_secret_is_refused }, { a_missing_secret_is_bad_input }, { ranks_of_no_such_number_are_refused, 2 },
-           { a_rank_that_is_there_already_is_refused }, { ranks_that_never_start_are_named },
+           { a_rank_that_is_there_already_is_refused }, { hosts_of_one_network_are_near },
+           { ranks_that_never_start_are_named },
            { a_rank_that_dies_is_named_by_all }, { where_rank_0_dies_all_say_so }, { a_stopped_rank_ends_the_run },
            { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { none_ends_before_the_report, 4 },
            { an_endless_report_is_left },

@@ -236,6 +236,33 @@ START_TEST(made_up_machine_is_found)
 }
 END_TEST
 
+/* As people read it; samples are within a tenth of their median. */
+static void says(const MachineFit *fit, const GArray *points, const char *expected)
+{
+  g_autofree char *text = machine_fit_text(fit, points);
+
+  ck_assert_msg(strstr(text, expected) != NULL, "%s\nexpected: %s", text, expected);
+}
+
+START_TEST(text_tells_what_ranks_cost)
+{
+  MachineHead withheld = head;
+  g_autoptr(GArray) points = made_up(&head);
+  g_auto(MachineFit) fit = { 0 };
+
+  withheld.samples = 40, withheld.discarded = 10;
+  add_references(points);
+  ck_assert(machine_fit(&withheld, points, &fit, NULL));
+  says(&fit, points, "\n2 ranks at once: products take 2.00, attention 1.50, copies 1.00 times as long\n"
+                     "the slowest of them takes 1.10 of their mean over 10 ms, 1.10 over 1 s; ");
+  says(&fit, points, "\na product loses up to 150 us to other kernels before it, that much after ");
+  says(&fit, points, "\na rank has 78 MiB of the last-level cache, alone 78 (ramp 1.22); bytes beyond take longer, at "
+                     "40.0 GB/s, with all ranks at once 1.50 times that\n");
+  says(&fit, points, "\n10 of 40 samples were discarded, in which processors were withheld (25.0 %)\n"
+                     "95 % interval of a median: +-10.0 % (in the middle)\n");
+}
+END_TEST
+
 static void walk_like(GArray *points, double (*seconds)(const MachinePoint *p))
 {
   for (guint i = 0; i < points->len; i++) {
@@ -402,6 +429,7 @@ START_TEST(ranks_take_turns)
   g_autoptr(Cluster) c = loaded(&fit);
   ck_assert_int_eq(c->devices_per_node, 4);
   ck_assert_int_eq(c->processors, 2);
+  says(&fit, points, "\n4 ranks of a node take turns on 2 processors\n2 ranks at once: ");
 }
 END_TEST
 
@@ -423,6 +451,7 @@ START_TEST(nodes_have_a_network)
   g_autoptr(Cluster) c = loaded(&fit);
   ck_assert_int_eq(c->nodes, 2);
   ck_assert_int_eq(c->n_tiers, 2);
+  says(&fit, points, "\ncollectives between nodes      28 ");
   GroupShape far = { .size = 2, .per_domain = { 1, 2, 2, 2 } };
   double alone_s = 10 * (20e-6 + (1 << 22) / 2e9); /* of one rank; both ranks of a node share its network */
   ck_assert_double_eq_tol(collective_cost(c, COLLECTIVE_SEND, 1 << 22, &far).seconds / alone_s, 2, 0.2);
@@ -554,7 +583,7 @@ START_TEST(points_without_products)
 END_TEST
 
 TEST_MAIN("machine fit", designed_set, shard_copies_are_those_of_two_ranks, median_and_bounds,
-          made_up_machine_is_found, cache_is_found, cache_is_left_bit_by_bit, cache_is_found_to_a_quarter,
+          made_up_machine_is_found, text_tells_what_ranks_cost, cache_is_found, cache_is_left_bit_by_bit, cache_is_found_to_a_quarter,
           cache_is_told_where_walks_leave_it, walks_are_as_long_as_memory_allows, drift_is_found,
           ranks_take_turns, nodes_have_a_network, one_rank_has_no_link,
           file_keeps_points, runs_are_merged,
