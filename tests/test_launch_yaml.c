@@ -33,6 +33,7 @@ START_TEST(arguments_are_read)
       "", "\"recompute_modules\": [\"layernorm\", \"mlp\"]", "\"layers\"" },
     { "  --recompute-granularity: selective\n  --recompute-modules: [layernorm, 'mlp']\n", "",
       "\"recompute_modules\": [\"layernorm\", \"mlp\"]", "\"layers\"" },
+    { "  --context-parallel-size: 2\n  --cp-comm-type:\n    - \"a2a\"\n", "", "\"cp_comm_type\": \"a2a\"", "\"layers\"" },
     { "  --num-experts: 4\n  --moe-layer-freq: ([0]*1+[1]*3)\n  --moe-router-topk: 1\n", "", "\"gpus\": 8",
       "\"first_dense_layers\": 1" },
     { "  --num-experts: 4\n  --moe-layer-freq: \"'([0]*1+[1]*3)'\"\n  --moe-router-topk: 1\n", "", "\"gpus\": 8",
