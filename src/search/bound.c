@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SUMS 18
+#define SUMS 19
 
 /* Where the running sums of PriceSums lie. */
 static const gsize sum_at[] = {
@@ -11,6 +11,7 @@ static const gsize sum_at[] = {
   AT(forward_s), AT(backward_s), AT(input_s), AT(weight_s), AT(either_s), AT(least_s), AT(least_input_s), AT(params),
   AT(expert_params), AT(narrow), AT(expert_narrow), AT(alone_s[PASS_FORWARD]), AT(alone_s[PASS_BACKWARD]),
   AT(alone_s[PASS_INPUT]), AT(frozen), AT(expert_frozen), AT(saved), AT(deferred),
+  AT(remade_s),
 #undef AT
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(sum_at) == SUMS);
@@ -28,7 +29,8 @@ static void layer_parts(double parts[SUMS], const LayerPrice *p)
                          pass[PASS_FORWARD].compute_s + MIN(whole, input), p->params, p->expert_params,
                          p->narrow[0], p->narrow[1], pass[PASS_FORWARD].alone_s, pass[PASS_BACKWARD].alone_s,
                          pass[PASS_INPUT].alone_s, p->frozen[0].bytes, p->frozen[1].bytes, p->saved_bytes,
-                         MIN(p->saved_bytes, p->deferred_bytes) };
+                         MIN(p->saved_bytes, p->deferred_bytes),
+                         pass[PASS_BACKWARD].seconds - pass[PASS_BACKWARD].idle_s };
 
   G_STATIC_ASSERT(G_N_ELEMENTS(all) == SUMS);
   memcpy(parts, all, sizeof all);

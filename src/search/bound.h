@@ -27,6 +27,8 @@ typedef struct {
   /* Running sums over the layers, n_layers + 1 entries each, for each node type of a mixed cluster; one block of
    * memory, which begins with the first. */
   double *forward_s, *backward_s;
+  double *remade_s;      /* backwards without what they wait for the host: no more than those that make nothing again and
+                          * forwards of their own, where the host may be in the way of neither */
   double *input_s, *weight_s; /* input gradients, weight gradients */
   double *either_s;      /* backwards, split or not */
   double *least_s;       /* computation of a forward and a backward, split or not */

@@ -53,6 +53,12 @@ static gboolean may_overlap(const Bound *b)
   return b->layout->pipeline.schedule->pairs;
 }
 
+/* Of backwards that are not split. */
+static const double *whole_backward(const Bound *b)
+{
+  return b->layout->pipeline.schedule->recompute ? b->sums->remade_s : b->sums->backward_s;
+}
+
 /* Seconds of a rank's passes for one micro-batch. */
 static double micro_s(const Bound *b, int rank)
 {
@@ -66,7 +72,7 @@ static double micro_s(const Bound *b, int rank)
   /* the last stage does not make its forwards again */
   if (b->layout->pipeline.schedule->recompute && bound_stage(b, rank, 0) == b->stages - 1)
     forward = 0;
-  return forward + sum_of_rank(b, s->backward_s, rank);
+  return forward + sum_of_rank(b, whole_backward(b), rank);
 }
 
 /* The same of what a micro-batch passes before the gradient of its input is there. */
@@ -167,7 +173,7 @@ static double turns_s(const Bound *b, const double *back, double send)
 static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
 {
   const Schedule *schedule = b->layout->pipeline.schedule;
-  const double *back = schedule->split ? b->sums->input_s : b->sums->backward_s;
+  const double *back = schedule->split ? b->sums->input_s : whole_backward(b);
   double m = bound_chunk_micro(b), send = send_s(b), longest = 0, serial = 0;
 
   for (int rank = 0; rank < b->shape.ranks; rank = schedule->serial ? rank + 1 : bound_next_rank(b, rank)) {

@@ -22,7 +22,7 @@ LeastLayer least_layer(const LayerPrice *p, gboolean unhosted)
     .seconds = { [LEAST_WHOLE] = p->pass[PASS_FORWARD].seconds - idle_s[PASS_FORWARD] + backward_s,
                  [LEAST_COMPUTE] = compute_s[PASS_FORWARD] +
                                    MIN(compute_s[PASS_BACKWARD], compute_s[PASS_INPUT] + compute_s[PASS_WEIGHT]),
-                 [LEAST_BACKWARD] = backward_s },
+                 [LEAST_BACKWARD] = p->pass[PASS_BACKWARD].seconds - p->pass[PASS_BACKWARD].idle_s },
     .alone_s = alone_of(&p->pass[PASS_FORWARD], unhosted) + alone_of(&p->pass[PASS_BACKWARD], unhosted),
     .params = p->params, .expert_params = p->expert_params, .saved_bytes = p->saved_bytes,
     .working_bytes = p->saved_bytes + p->recomputed_bytes + p->transient_bytes,

@@ -14,7 +14,8 @@
 #include "cost/price.h"
 
 /* What of its passes a schedule is sure to take: forward and backward as they are; their computation, where passes may
- * run as one or are split; backwards, where forwards may be dropped. */
+ * run as one or are split; backwards, where forwards may be dropped, without what they wait for the host: one that makes
+ * its forward again may wait longer than the two by themselves. */
 typedef enum { LEAST_WHOLE, LEAST_COMPUTE, LEAST_BACKWARD, LEAST_COUNT } Least;
 
 typedef struct {
