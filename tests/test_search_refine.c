@@ -3,6 +3,7 @@
 #include "main.h"
 #include "plan/nearest.h"
 #include "search/recompute_counts.h"
+#include "search/space.h"
 #include "search_instance.h"
 
 #include <math.h>
@@ -224,6 +225,38 @@ START_TEST(groups_are_found)
 }
 END_TEST
 
+/* A smaller group that does not fit as the best plan is, fits with more of its layers on the host. */
+START_TEST(groups_offload_more)
+{
+  static const double rooms[] = { 1.001, 1.01, 1.03, 1.1, 1.3 };
+  Instance in = { .model = fixture_known_model("llama-3.1-70b"), .cluster = fixture_cluster("gb200-nvl72", 64),
+                  .framework = fixture_framework("megatron-core-2026") };
+  int more = 0;
+
+  in.base = plan_default(in.model, in.framework);
+  in.base.gpus = 64;
+  in.base.global_batch = 512;
+  in.base.seq = 8192;
+  in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .top = 3, .threads = 1 };
+  ck_assert(fixed_parse("--fix", "zero=2,tp=2,pp=1,cp=1,mbs=2", &in.options.fixed, NULL));
+  g_autoptr(SearchResult) any = search(in.model, in.cluster, &in.options, NULL);
+  const Metrics m = g_array_index(any->best, Found, 0).metrics;
+  in.options.refine = TRUE;
+  for (gsize i = 0; i < G_N_ELEMENTS(rooms); i++) {
+    in.cluster->device.memory_bytes = m.peak_memory_bytes * rooms[i];
+    g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+    Plan plan = g_array_index(r->best, Found, 0).plan;
+    more += plan.shard_group > 0 && plan.offload.layers > 0;
+    for (int choice = 0; choice <= OFFLOAD_CHOICES && plan.recompute == RECOMPUTE_NONE; choice++) {
+      plan.offload.layers = space_offloaded(in.model, choice);
+      ck_assert_double_le(g_array_index(r->best, Found, 0).metrics.iteration_s, best_group_s(&in, &plan));
+    }
+  }
+  ck_assert_int_gt(more, 0);
+  instance_clear(&in);
+}
+END_TEST
+
 /* Where memory is short several plans lead to the same groups or counts; it is found once. */
 START_TEST(plans_are_found_once)
 {
@@ -252,4 +285,4 @@ START_TEST(plans_are_found_once)
 END_TEST
 
 TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { least_counts_are_found, 4 },
-           { counts_of_a_plan_are_found, 1 }, { counts_are_found, 48 }, { groups_are_found }, { plans_are_found_once, 2 })
+           { counts_of_a_plan_are_found, 1 }, { counts_are_found, 48 }, { groups_are_found }, { groups_offload_more }, { plans_are_found_once, 2 })

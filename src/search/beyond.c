@@ -253,29 +253,48 @@ static gboolean may_beat(Search *s, const Plan *plan, double value)
          search_value(s, s->objective, &layout, bound_time_by_order(s->model, &layout, s->cluster, sums), bytes) < value;
 }
 
+/* Takes the plan, made of what was found, where it fits and is better than `out`. FALSE: it does not fit, or is no better by
+ * its bounds. */
+static gboolean try_group(Search *s, const Found *found, const Plan *plan, Found *out)
+{
+  Simulation with = { .plan = *plan, .index = found->index };
+
+  if (excluded_newly(plan, &found->plan, s->model, s->cluster) ||
+      plan_check(plan, s->model, s->cluster, NULL) != RULE_NONE || !may_beat(s, plan, out->value))
+    return FALSE;
+  g_autoptr(PriceTable) prices = price_cache_own(s->prices, plan);
+  simulation_complete(s->model, s->cluster, prices, &with);
+  if (with.metrics.peak_memory_bytes > with.metrics.capacity_bytes)
+    return FALSE;
+  const Layout layout = layout_of(plan);
+  double value = search_value(s, s->objective, &layout, with.metrics.iteration_s, search_need(s, &with.metrics));
+  if (value < out->value) {
+    out->plan = *plan;
+    out->metrics = with.metrics;
+    out->value = value;
+  }
+  return TRUE;
+}
+
 /* The plan as it takes least time with ZeRO-2 or 3 over a part of the ranks that the space does not divide over; FALSE where
- * all take as long. */
+ * all take as long. A smaller group needs more memory: where it does not fit as the plan is, more layers are offloaded, of
+ * plans that the list has but the one with fewest of (found_same_but_offload). */
 static gboolean regroup(Search *s, const Found *found, Found *out)
 {
-  const int ranks = plan_replicas(&found->plan);
-  gboolean open = s->options->fixed.value[KEY_SHARD_GROUP] < 0 && found->plan.framework->shard_groups;
+  const int ranks = plan_replicas(&found->plan), *fixed = s->options->fixed.value;
+  gboolean open = fixed[KEY_SHARD_GROUP] < 0 && found->plan.framework->shard_groups;
+  gboolean offloads = fixed[KEY_OFFLOAD_LAYERS] < 0 && found->plan.recompute == RECOMPUTE_NONE &&
+                      space_offers_layers(s->options, s->cluster, &found->plan);
 
   *out = *found;
   for (int copies = 2; open && found->plan.zero >= 2 && ranks % copies == 0 && copies < ranks; copies *= 2) {
-    Simulation with = { .plan = found->plan, .index = found->index };
-    with.plan.shard_group = ranks / copies;
-    if (search_stops(s) || excluded_newly(&with.plan, &found->plan, s->model, s->cluster) ||
-        plan_check(&with.plan, s->model, s->cluster, NULL) != RULE_NONE || !may_beat(s, &with.plan, out->value))
-      continue;
-    g_autoptr(PriceTable) prices = price_cache_own(s->prices, &with.plan);
-    simulation_complete(s->model, s->cluster, prices, &with);
-    const Layout layout = layout_of(&with.plan);
-    double value = search_value(s, s->objective, &layout, with.metrics.iteration_s, search_need(s, &with.metrics));
-    if (with.metrics.peak_memory_bytes > with.metrics.capacity_bytes || value >= out->value)
-      continue;
-    out->plan = with.plan;
-    out->metrics = with.metrics;
-    out->value = value;
+    Plan plan = found->plan;
+    plan.shard_group = ranks / copies;
+    gboolean tried = search_stops(s) || try_group(s, found, &plan, out);
+    for (int i = 1; offloads && i <= OFFLOAD_CHOICES && !tried; i++) {
+      plan.offload.layers = space_offloaded(s->model, i);
+      tried = search_stops(s) || (plan.offload.layers > found->plan.offload.layers && try_group(s, found, &plan, out));
+    }
   }
   return out->value < found->value;
 }

@@ -36,6 +36,13 @@ guint space_switches(const Plan *plan);
 /* Turns off what is in `off`. */
 void space_switch_off(Plan *plan, guint off);
 
+/* Whether what blocks of a plan keep may go to the host: over links that published runs do it over, over others where that
+ * is asked for. */
+gboolean space_offers_layers(const SearchOptions *options, const Cluster *cluster, const Plan *plan);
+
+/* The blocks of each such choice, 1 .. OFFLOAD_CHOICES: even steps up to all but one. */
+int space_offloaded(const Model *model, int choice);
+
 /* Sets of modules that the space has for selective recomputation, beside the attention core: each has all of the one
  * before it, so that it takes no less time in any pass and keeps no more of a layer. */
 typedef struct {

@@ -67,9 +67,7 @@ static gboolean offers_activations(const SearchOptions *o)
          framework_offers(o->base->framework, CHOICE_OFFLOAD_ACTIVATIONS);
 }
 
-/* Whether what blocks keep may go to the host: over links that published runs do it over, over others where that is
- * asked for. */
-static gboolean offers_layers(const SearchOptions *o, const Cluster *cluster, const Plan *plan)
+gboolean space_offers_layers(const SearchOptions *o, const Cluster *cluster, const Plan *plan)
 {
   const int *fixed = o->fixed.value;
 
@@ -78,13 +76,18 @@ static gboolean offers_layers(const SearchOptions *o, const Cluster *cluster, co
          fixed[KEY_RECOMPUTE] <= RECOMPUTE_NONE;
 }
 
-/* Numbers of such blocks, in even steps up to all but one. */
+int space_offloaded(const Model *model, int choice)
+{
+  return MIN(model->blocks - 1, SPLIT_LAYERS_MAX) * choice / OFFLOAD_CHOICES;
+}
+
+/* Each number of such blocks. */
 static int add_offloads(const Model *model, PassChoice choice, PassChoice *passes)
 {
-  int most = MIN(model->blocks - 1, SPLIT_LAYERS_MAX), n = 0;
+  int n = 0;
 
   for (int i = 1; i <= OFFLOAD_CHOICES; i++) {
-    int layers = most * i / OFFLOAD_CHOICES;
+    int layers = space_offloaded(model, i);
     if (layers > choice.offload_layers) {
       choice.offload_layers = layers;
       passes[n++] = choice;
@@ -217,7 +220,7 @@ int space_passes(const SearchOptions *o, const Model *model, const Cluster *clus
         choice.exchange = exchange;
         n += add_passes(o, sets, layers, choice, passes + n);
       }
-  for (int sp = 0; sp <= (plan->tp > 1) && kinds[0].graph == GRAPH_NONE && offers_layers(o, cluster, plan); sp++)
+  for (int sp = 0; sp <= (plan->tp > 1) && kinds[0].graph == GRAPH_NONE && space_offers_layers(o, cluster, plan); sp++)
     if ((fixed < 0 || fixed == sp) && o->fixed.value[KEY_OFFLOAD_LAYERS] < 0)
       n += add_offloads(model, (PassChoice) { .sequence_parallel = sp, .exchange = first }, passes + n);
   for (int i = 0; i < n; i++)
