@@ -40,8 +40,7 @@ PKG_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # The executor needs OpenBLAS, and Open MPI to be started by mpirun; without them
-# everything else is built. It is kept free of GSL, whose BLAS would take OpenBLAS's
-# place.
+# everything else is built. It does without GSL.
 EXEC_MPI := $(if $(filter no,$(MPI)),,$(shell $(PKG_CONFIG) --exists ompi-c 2>/dev/null && echo ompi-c))
 EXEC_PACKAGES := openblas $(EXEC_MPI)
 EXEC := $(shell $(PKG_CONFIG) --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
@@ -209,11 +208,13 @@ PROGRAM_LINK := $(if $(SAN),$(if $(FUZZ)$(EMULATED)$(CUDA),,$(FAST_LINK)))
 $(BUILD)/tdp-run: $(HOST)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
 	$(call run,LD,$@)$(CC) $(LDFLAGS) $(PROGRAM_LINK) $^ $(EXEC_LIBS) -o $@
 
-# Measuring needs the executor's kernels, fitting needs GSL: OpenBLAS comes first.
+# Measuring needs the executor's kernels, fitting GSL, whose own BLAS is to come before OpenBLAS: fits are the same on
+# every processor (src/exec/cpu/blas.h).
+GSL_FIRST = -Wl,--no-as-needed $(shell $(PKG_CONFIG) --libs gsl) -Wl,--as-needed
 ifneq ($(EXEC),)
 $(call obj,src/cli/tdp_calibrate.c): private override CPPFLAGS += -DTDP_EXEC
 $(BUILD)/tdp-calibrate: $(BUILD)/obj/src/cli/tdp_calibrate.o $(LIB) $(EXEC_LIB)
-	$(call run,LD,$@)$(CC) $(LDFLAGS) $(PROGRAM_LINK) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell $(PKG_CONFIG) --libs gsl) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(PROGRAM_LINK) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(GSL_FIRST) $(EXEC_LIBS) -o $@
 endif
 
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)

@@ -1,4 +1,5 @@
 /* The executor's parts that need no other process. */
+#include "exec/cpu/blas.h"
 #include "exec/cpu/cpu.h"
 #include "exec/exec.h"
 #include "exec/launch.h"
@@ -8,7 +9,6 @@
 #include "fixture.h"
 #include "main.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -432,7 +432,7 @@ START_TEST(products_take_the_newest_kernels)
   ck_assert(!chosen);
   ck_assert_str_eq(core, own_core);
 #endif
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 2, 2, 2, 1, a, 2, b, 2, 0, c, 2);
+  blas_product_f32(FALSE, FALSE, 2, 2, 2, 1, a, 2, b, 2, 0, c, 2);
   ck_assert(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50);
 }
 END_TEST

@@ -1,8 +1,8 @@
 /* Communication: the table's calls become messages for the driver. */
 #include "base/memory.h"
+#include "exec/cpu/blas.h"
 #include "exec/cpu/cpu.h"
 
-#include <cblas.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -134,7 +134,7 @@ static gpointer multiply(gpointer data)
   enum { SIDE = 128 };
   g_autofree double *x = g_new0(double, SIDE * SIDE), *y = g_new0(double, SIDE * SIDE);
 
-  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, x, SIDE, x, SIDE, 0, y, SIDE);
+  blas_product_f64(FALSE, FALSE, SIDE, SIDE, SIDE, 1, x, SIDE, x, SIDE, 0, y, SIDE);
   g_atomic_int_set((gint *)data, TRUE);
   return NULL;
 }

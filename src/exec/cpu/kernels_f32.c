@@ -32,7 +32,7 @@ static inline float exp_f32(float x)
 #define EXP exp_f32
 #define LOG logf
 #define SQRT sqrtf
-#define GEMM cblas_sgemm
+#define GEMM blas_product_f32
 #define FILL cpu_fill_kernels_f32
 
 #include "exec/cpu/kernels.inc"

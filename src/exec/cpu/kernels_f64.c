@@ -3,7 +3,7 @@ typedef double Real;
 #define EXP exp
 #define LOG log
 #define SQRT sqrt
-#define GEMM cblas_dgemm
+#define GEMM blas_product_f64
 #define FILL cpu_fill_kernels_f64
 
 #include "exec/cpu/kernels.inc"

@@ -1,7 +1,7 @@
 /* OpenBLAS's kernels: where it knows the processor not yet, the best that it has. */
+#include "exec/cpu/blas.h"
 #include "exec/cpu/cpu.h"
 
-#include <cblas.h>
 #include <string.h>
 
 /* What OpenBLAS itself calls when it is loaded, in builds for many processors alone. */
