@@ -54,8 +54,8 @@
 
 /*
  * Share of a step within which plans tie unless the caller says otherwise. Predictions tell no such plans apart: of two
- * measured runs of one sweep, they are off against each other in half of the pairs by more than 3.4 % where degrees and
- * schedule are the same, 5.6 % where the schedules differ, 4.7 % where the degrees do and 7.6 % where both do (medians
+ * measured runs of one sweep, they are off against each other in half of the pairs by more than 3.5 % where degrees and
+ * schedule are the same, 5.6 % where the schedules differ, 4.9 % where the degrees do and 7.6 % where both do (medians
  * of accuracy/differences.json). Simplicity costs no more than that 1 % of the predicted step.
  */
 #define TIE_SHARE 0.01
