@@ -1,90 +1,8 @@
 #include "main.h"
 #include "search/space.h"
-#include "search/variants.h"
 #include "search_instance.h"
 
 #include <math.h>
-
-/* ---- bounds of variants ---- */
-
-typedef struct {
-  const Instance *in;
-  PriceCache *prices;
-  Candidates store;
-  int left; /* leaves to pass over */
-  gint64 bounds;
-} Families;
-
-/* Each variant's simulation against the bounds that those which overlap more give, each alone and all together. */
-static void check_family(Families *f, const Candidate *base)
-{
-  Simulation all[VARIANTS_MAX];
-  Variants together = { 0 };
-
-  for (guint off = 0; off <= base->switches; off++) {
-    if (off & ~base->switches)
-      continue;
-    all[off] = (Simulation) { .plan = candidate_plan(&f->store, base) };
-    space_switch_off(&all[off].plan, off);
-    g_autoptr(PriceTable) prices = price_cache_own(f->prices, &all[off].plan);
-    simulation_complete(f->in->model, f->in->cluster, prices, &all[off]);
-    if (off == 0)
-      together = variants_of(f->prices, base, &all[0].plan);
-    for (guint less = 0; less < off; less++) {
-      Variants alone = together;
-      if (less & ~off)
-        continue;
-      alone.simulated = 1u << less;
-      f->bounds += variant_bound(&alone, off) > 0;
-      if (variant_bound(&alone, off) > all[off].metrics.iteration_s) {
-        g_autofree char *label = plan_label(&all[off].plan);
-        ck_abort_msg("%s: bound %.9g from %u, simulated %.9g", label, variant_bound(&alone, off), less,
-                     all[off].metrics.iteration_s);
-      }
-    }
-    ck_assert_double_le(variant_bound(&together, off), all[off].metrics.iteration_s);
-    variant_known(&together, off, &all[off]);
-  }
-}
-
-static gboolean visit_family(gpointer data, const SpaceLeaf *leaf)
-{
-  Families *f = data;
-  Candidate c = candidates_add(&f->store, leaf);
-
-  if (!leaf->switches || f->left-- > 0)
-    return TRUE;
-  f->left = 8;
-  check_family(f, &c);
-  return TRUE;
-}
-
-static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
-{
-  (void)data, (void)plan, (void)rule, (void)plans;
-}
-
-START_TEST(variants_are_bounded)
-{
-  GRand *rand = test_rand(300 + _i);
-  Instance in;
-
-  instance_init(&in, rand);
-  ck_assert(cluster_resize(in.cluster, 8, NULL));
-  in.base.gpus = 8;
-  in.base.global_batch = 8;
-  g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
-  Families f = { .in = &in, .prices = prices, .left = _i };
-  const SpaceVisitor visitor = { visit_family, TRUE, pass_over, &f };
-  const ModuleSets sets = space_module_sets(in.model, in.cluster, &in.base);
-  candidates_init(&f.store, prices, &sets);
-  space_walk(in.model, in.cluster, &in.options, prices, &visitor);
-  ck_assert(f.bounds > 0 || in.cluster->device.beyond_l2_bytes_per_s > 0 || !test_usual_draws());
-  candidates_clear(&f.store);
-  instance_clear(&in);
-  g_rand_free(rand);
-}
-END_TEST
 
 /* What was forgotten is made again to the last bit. */
 START_TEST(prices_forgotten)
@@ -592,7 +510,7 @@ START_TEST(tied_tables_are_held_once)
 }
 END_TEST
 
-TEST_LOOPS("search space", { variants_are_bounded, 8, TRUE }, { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
+TEST_LOOPS("search space", { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8, TRUE }, { layers_go_to_the_host, 8, TRUE }, { layers_on_the_host_win },
            { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
            { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { graphs_are_searched, 9, TRUE }, { recorded_steps_have_few_micro_batches, 1 },

@@ -21,7 +21,7 @@
  * them ends the step: a path loses at most the pieces of one row, and gains the
  * shortest call of any. ZeRO-3 only gathers later, which loses nothing.
  *
- * tests/test_search_space.c compares these bounds with simulations of all variants.
+ * tests/test_search_variants.c compares these bounds with simulations of all variants.
  */
 #ifndef TDP_SEARCH_VARIANTS_H
 #define TDP_SEARCH_VARIANTS_H
