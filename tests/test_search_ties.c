@@ -2,6 +2,7 @@
 #include "main.h"
 #include "plan/nearest.h"
 #include "search/excluded.h"
+#include "search/search_parts.h"
 #include "search/ties.h"
 #include "search_instance.h"
 #include "sim/simulate.h"
@@ -311,8 +312,38 @@ START_TEST(offloaded_layers_are_listed_once)
 }
 END_TEST
 
+static Found found_with(const Plan *base, int layers, gint64 family, gint64 variant, double value)
+{
+  Found f = { .plan = *base, .index = family + variant, .family = family, .value = value };
+
+  f.plan.offload.layers = layers;
+  f.plan.overlap.gradients = variant == 0;
+  return f;
+}
+
+/* A variant that another plan stands for, with fewer offloaded layers, takes no plan of its own family from the list. */
+START_TEST(a_plan_that_is_not_listed_drops_none)
+{
+  g_autoptr(Model) model = fixture_llama(8, 256, 4, 4, 64, 256);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  const Plan base = plan_default(model, framework);
+  const SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 2 };
+  SearchResult result = { .best = g_array_new(FALSE, FALSE, sizeof(Found)) };
+  const Search s = { .options = &options, .result = &result };
+  const Found all[] = { found_with(&base, 3, 10, 0, 6), found_with(&base, 7, 20, 0, 6.3), found_with(&base, 3, 10, 1, 5),
+                        found_with(&base, 7, 20, 1, 5) };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
+    search_keep(&s, &all[i]);
+  ck_assert_uint_eq(result.best->len, 2);
+  ck_assert_int_eq(g_array_index(result.best, Found, 0).index, 11);
+  ck_assert_int_eq(g_array_index(result.best, Found, 1).index, 20);
+  g_array_unref(result.best);
+}
+END_TEST
+
 TEST_LOOPS("search ties", { what_was_measured_comes_first, 1 }, { the_most_robust_is_found, 4, TRUE },
            { whole_frameworks_agree, 4, TRUE }, { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { plain_dispatchers_tie, 4, TRUE },
            { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 2, TRUE },
-           { offloaded_layers_are_listed_once, 1 })
+           { offloaded_layers_are_listed_once, 1 }, { a_plan_that_is_not_listed_drops_none, 1 })

@@ -152,19 +152,18 @@ static gboolean stands_for(const Found *a, const Found *b)
                                 : a->plan.offload.layers < b->plan.offload.layers && found_same_but_offload(a, b);
 }
 
-/* Drops what the plan beats: on a front all of that, else what it stands for. FALSE if it is beaten. */
+/* Drops what the plan beats: on a front all of that, else what it stands for. FALSE if it is beaten: nothing is dropped. */
 static gboolean make_room(const Search *s, const Found *found)
 {
+  gboolean (*drops)(const Found *a, const Found *b) = s->options->second ? beats : stands_for;
   GArray *best = s->result->best;
-  gboolean front = s->options->second != NULL;
 
-  for (guint i = best->len; i-- > 0;) {
-    const Found *other = &g_array_index(best, Found, i);
-    if (front ? beats(other, found) : stands_for(other, found))
+  for (guint i = 0; i < best->len; i++)
+    if (drops(&g_array_index(best, Found, i), found))
       return FALSE;
-    if (front ? beats(found, other) : stands_for(found, other))
+  for (guint i = best->len; i-- > 0;)
+    if (drops(found, &g_array_index(best, Found, i)))
       g_array_remove_index(best, i);
-  }
   return TRUE;
 }
 
