@@ -321,24 +321,37 @@ static Found found_with(const Plan *base, int layers, gint64 family, gint64 vari
   return f;
 }
 
-/* A variant that another plan stands for, with fewer offloaded layers, takes no plan of its own family from the list. */
-START_TEST(a_plan_that_is_not_listed_drops_none)
+/* Plans in the order in which a search meets them, with the place in the space of each. */
+static void check_list(const Found *met, gsize n, gint64 first, gint64 second)
+{
+  const SearchOptions options = { .fixed = fixed_none(), .top = 2 };
+  SearchResult result = { .best = g_array_new(FALSE, FALSE, sizeof(Found)) };
+  const Search s = { .options = &options, .result = &result };
+
+  for (gsize i = 0; i < n; i++)
+    search_keep(&s, &met[i]);
+  search_close_list(&s);
+  ck_assert_uint_eq(result.best->len, 2);
+  ck_assert_int_eq(g_array_index(result.best, Found, 0).index, first);
+  ck_assert_int_eq(g_array_index(result.best, Found, 1).index, second);
+  g_array_unref(result.best);
+}
+
+/* Variants that differ in offloaded layers alone: one that is not listed takes no plan of its own family from the list,
+ * and one that takes the places of two lets the plan behind them come back. */
+START_TEST(lists_lose_no_place)
 {
   g_autoptr(Model) model = fixture_llama(8, 256, 4, 4, 64, 256);
   g_autoptr(Framework) framework = fixture_framework("megatron-core");
   const Plan base = plan_default(model, framework);
-  const SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 2 };
-  SearchResult result = { .best = g_array_new(FALSE, FALSE, sizeof(Found)) };
-  const Search s = { .options = &options, .result = &result };
-  const Found all[] = { found_with(&base, 3, 10, 0, 6), found_with(&base, 7, 20, 0, 6.3), found_with(&base, 3, 10, 1, 5),
-                        found_with(&base, 7, 20, 1, 5) };
+  Plan other = base;
 
-  for (gsize i = 0; i < G_N_ELEMENTS(all); i++)
-    search_keep(&s, &all[i]);
-  ck_assert_uint_eq(result.best->len, 2);
-  ck_assert_int_eq(g_array_index(result.best, Found, 0).index, 11);
-  ck_assert_int_eq(g_array_index(result.best, Found, 1).index, 20);
-  g_array_unref(result.best);
+  other.micro_batch *= 2;
+  const Found few = found_with(&base, 3, 10, 0, 6), few_variant = found_with(&base, 3, 10, 1, 5);
+  const Found more = found_with(&base, 7, 20, 0, 6.3), more_variant = found_with(&base, 7, 20, 1, 5);
+  const Found apart = found_with(&other, 0, 30, 0, 6.5);
+  check_list((const Found[]) { few, more, few_variant, more_variant }, 4, few_variant.index, more.index);
+  check_list((const Found[]) { few, apart, more_variant, few_variant }, 4, few_variant.index, apart.index);
 }
 END_TEST
 
@@ -346,4 +359,4 @@ TEST_LOOPS("search ties", { what_was_measured_comes_first, 1 }, { the_most_robus
            { whole_frameworks_agree, 4, TRUE }, { nothing_ties_unless_asked, 1 }, { idle_dispatchers_do_not_count, 1 },
            { plain_dispatchers_tie, 4, TRUE },
            { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 2, TRUE },
-           { offloaded_layers_are_listed_once, 1 }, { a_plan_that_is_not_listed_drops_none, 1 })
+           { offloaded_layers_are_listed_once, 1 }, { lists_lose_no_place, 1 })

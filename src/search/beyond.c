@@ -353,5 +353,7 @@ void search_refine(Search *s)
 {
   if (s->options->fixed.value[KEY_RECOMPUTE] < 0)
     refine_counts(s);
+  search_close_list(s);
   refine_groups(s);
+  search_close_list(s);
 }

@@ -115,7 +115,7 @@ static gboolean promises(const Search *s, gint64 family, double value, double se
 {
   gboolean listed = FALSE;
 
-  for (guint i = 0; i < s->result->best->len && !s->options->second; i++)
+  for (guint i = 0; i < MIN(s->result->best->len, (guint)s->options->top) && !s->options->second; i++)
     listed |= g_array_index(s->result->best, Found, i).family == family;
   return (listed ? search_variant_promises : search_promises)(s, value, second);
 }
@@ -567,6 +567,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   if (opened) {
     s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->simulated, options->stop, options->threads);
     run_rounds(&s);
+    search_close_list(&s);
     search_raise_bounds(&s);
     g_array_sort(s.candidates, candidate_by_bound);
     complete_best(&s);

@@ -105,7 +105,10 @@ void search_skip_candidate(Search *s, const Candidate *c, double value, gboolean
 gboolean search_promises(const Search *s, double value, double second);
 gboolean search_variant_promises(const Search *s, double value, double second);
 
-void search_keep(const Search *s, const Found *found); /* if it is among the best */
+/* Keeps a plan if it is among the best or may come to be, until the list is closed: then as many are left as were asked
+ * for. */
+void search_keep(const Search *s, const Found *found);
+void search_close_list(const Search *s);
 
 /* A simulated plan, counted and kept; FALSE if it does not fit. */
 gboolean search_settle(Search *s, const Candidate *base, const Simulation *simulated);

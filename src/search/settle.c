@@ -179,11 +179,11 @@ static gboolean comes_first(const Found *a, const Found *b)
   return a->bound_s != b->bound_s ? a->bound_s < b->bound_s : a->index < b->index;
 }
 
-/* Keeps the list sorted. */
+/* Keeps the list sorted, with as many plans again behind it: where one takes the place of two, the next comes back. */
 void search_keep(const Search *s, const Found *found)
 {
   GArray *best = s->result->best;
-  guint at, most = s->options->second ? G_MAXUINT : (guint)s->options->top;
+  guint at, most = s->options->second ? G_MAXUINT : 2u * s->options->top;
 
   if (!make_room(s, found))
     return;
@@ -193,6 +193,14 @@ void search_keep(const Search *s, const Found *found)
     g_array_insert_val(best, at, *found);
   if (best->len > most)
     g_array_set_size(best, most);
+}
+
+void search_close_list(const Search *s)
+{
+  GArray *best = s->result->best;
+
+  if (!s->options->second)
+    g_array_set_size(best, MIN(best->len, (guint)s->options->top));
 }
 
 /* Whether plans with these bounds may still be among the best. */
