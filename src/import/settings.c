@@ -175,7 +175,7 @@ static void read_item(Settings *s, const Above *a, const char *text, int first)
   g_autofree char *item = g_strndup(text + first, end - first);
   for (int dots = 0; dots < 2 && strrchr(path, '.'); dots++) /* "list.0." */
     *strrchr(path, '.') = '\0';
-  if (!last || !g_str_equal(last->path, path)) {
+  if (!last || !g_str_equal(last->path, path) || *last->value != '[') {
     settings_add(s, path, g_strdup_printf("[%s]", item), first, end);
     return;
   }
@@ -186,28 +186,30 @@ static void read_item(Settings *s, const Above *a, const char *text, int first)
   last->end = end;
 }
 
-/* One "key: value" or "key:" that begins at `first`, in this column; FALSE where it is neither. */
-static gboolean read_pair(Settings *s, Above *a, const char *text, int first, int indent)
+/* One "key: value" or "key:" that begins at `first`, in this column: behind it, where a list in brackets may stand on
+ * several lines; 0 where it is neither. */
+static int read_pair(Settings *s, Above *a, const char *text, int first, int indent)
 {
   int end = settings_line_end(text, first), colon = first;
 
   while (colon < end && !(text[colon] == ':' && (g_ascii_isspace(text[colon + 1]) || !text[colon + 1])))
     colon++;
   if (colon == end)
-    return FALSE;
+    return 0;
   char *key = g_strstrip(g_strndup(text + first, colon - first));
   int value = colon + 1 + (int)strspn(text + colon + 1, " \t");
-  int close = value_end(text, value, FALSE);
+  int close = value_end(text, value, text[value] == '[');
   while (close > value && g_ascii_isspace(text[close - 1]))
     close--;
   if (value >= end || close <= value) {
     enter(a, key, indent);
-    return TRUE;
+    return end;
   }
   g_autofree char *path = path_of(a, key);
   add(s, path, text, value, close);
+  g_strdelimit(((Setting *)s->list->pdata[s->list->len - 1])->value, "\r\n", ' ');
   g_free(key);
-  return TRUE;
+  return close;
 }
 
 Settings *settings_yaml(const char *text)
@@ -222,14 +224,16 @@ Settings *settings_yaml(const char *text)
       continue;
     gboolean item = text[first] == '-' && text[first + 1] == ' ';
     if (item) {
-      int behind = read_dash(&above, text, first, indent);
-      indent += behind - first;
-      first = behind;
+      int inner = read_dash(&above, text, first, indent);
+      indent += inner - first;
+      first = inner;
     } else {
       leave(&above, indent);
     }
-    if (!read_pair(s, &above, text, first, indent) && item)
+    int behind = read_pair(s, &above, text, first, indent);
+    if (!behind && item)
       read_item(s, &above, text, first);
+    at = MAX(at, behind);
   }
   leave(&above, -1);
   return s;
