@@ -56,6 +56,8 @@ START_TEST(words)
     { TINY "  megatron_amp_O2: false\n", "\"precision\": \"bf16\"", "model.megatron_amp_O2: false: " },
     { TINY "  activations_checkpoint_method: block\n  activations_checkpoint_num_layers: 2\n",
       "\"recompute_granularity\": \"none\"", NULL },
+    { TINY "  rampup_batch_size: [8, 8, 64]\n", "\"global_batch_size\": 16",
+      "global_batch_size: 16: the last one, behind what --rampup-batch-size says" },
     { TINY "  cpu_offloading: false\n  cpu_offloading_num_layers: 3\n", "\"gpus\": 8", NULL },
   };
 
@@ -69,6 +71,20 @@ START_TEST(words)
     if (cases[i].assumed)
       has(l->assumed->pdata[0], cases[i].assumed);
   }
+}
+END_TEST
+
+/* A window, and which layers have experts. */
+START_TEST(lists)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launch_read(TINY "  window_size:\n  - 15\n  - 0\n  num_moe_experts: 4\n"
+                                    "  moe_layer_freq: [0, 1, 1, 1]\n  moe_grouped_gemm: true\n",
+                                    "x.yaml", &(LaunchOptions) { 0 }, &error);
+
+  ck_assert_msg(l != NULL, "%s", error ? error->message : "");
+  has(l->model, "\"window\": 16");
+  has(l->model, "\"first_dense_layers\": 1");
 }
 END_TEST
 
@@ -100,4 +116,4 @@ START_TEST(refused)
 }
 END_TEST
 
-TEST_MAIN("launch-nemo", sample, words, refused)
+TEST_MAIN("launch-nemo", sample, words, lists, refused)

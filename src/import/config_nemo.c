@@ -105,7 +105,7 @@ static const char *argument_of(const char *key)
     "context_parallel_size", "expert_model_parallel_size", "sequence_parallel", "num_layers", "hidden_size",
     "ffn_hidden_size", "num_attention_heads", "kv_channels", "make_vocab_size_divisible_by", "rotary_base",
     "hidden_dropout", "attention_dropout", "num_query_groups", "position_embedding_type",
-    "rampup_batch_size", "max_position_embeddings", NULL };
+    "rampup_batch_size", "max_position_embeddings", "window_size", NULL };
 
   for (gsize i = 0; i < G_N_ELEMENTS(renamed); i++)
     if (g_str_equal(key, renamed[i][0]))
@@ -120,14 +120,15 @@ static void put_attributes(ConfigReading *r, GString *line)
     const char *key = g_str_has_prefix(one->path, MODEL) ? one->path + strlen(MODEL) : "";
     const char *name = argument_of(key);
     gboolean on = name && g_ascii_strcasecmp(one->value, "true") == 0;
-    gboolean list = *one->value == '[';
     gboolean off = g_ascii_strcasecmp(one->value, "false") == 0, fuses = g_str_has_suffix(key, "_fusion");
     if ((off && !fuses) || !*one->value || g_str_equal(one->value, "null"))
       settings_find(r->from, one->path); /* says nothing */
-    if (!name || !settings_find(r->from, one->path) || off || list)
+    if (!name || !settings_find(r->from, one->path) || off)
       continue;
     g_autofree char *lower = g_ascii_strdown(one->value, -1); /* "ALiBi" */
-    put(line, name, on ? "" : lower);
+    g_auto(GStrv) parts = g_strsplit(lower, *lower == '[' ? " " : "\n", -1); /* one word */
+    g_autofree char *word = g_strjoinv("", parts);
+    put(line, name, on ? "" : word);
   }
 }
 
@@ -296,9 +297,9 @@ static const SettingGroup groups[] = {
       MODEL "native_amp*", MODEL "hysteresis", MODEL "pre_process", MODEL "post_process", MODEL "headscale",
       MODEL "transformer_block_type", MODEL "attention_type", MODEL "normalize_attention*",
       MODEL "seq_len_interpolation*", MODEL "onnx_safe", MODEL "use_cpu*", MODEL "apex_*", MODEL "fp8_hybrid",
-      MODEL "activations_checkpoint_*", MODEL "ffn_dropout", MODEL "hidden_dropout", MODEL "attention_dropout",
-      MODEL "scale_positional*", MODEL "rotary*", MODEL "position_embedding_type",
-      MODEL "window_size*", MODEL "rampup*", NULL } },
+      "!" MODEL "activations_checkpoint_layers*", MODEL "activations_checkpoint_*", MODEL "ffn_dropout",
+      MODEL "hidden_dropout", MODEL "attention_dropout",
+      MODEL "scale_positional*", MODEL "rotary*", MODEL "position_embedding_type", NULL } },
   { TRUE, "kernels, buckets and communication beside the plan's keys",
     { MODEL "*", NULL } },
   { .about = NULL },
