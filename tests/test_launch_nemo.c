@@ -58,6 +58,7 @@ START_TEST(words)
       "\"recompute_granularity\": \"none\"", NULL },
     { TINY "  rampup_batch_size: [8, 8, 64]\n", "\"global_batch_size\": 16",
       "global_batch_size: 16: the last one, behind what --rampup-batch-size says" },
+    { TINY "  tensor_model_parallel_size: 2\n  sequence_parallel: No\n", "\"sequence_parallel\": false", NULL },
     { TINY "  cpu_offloading: false\n  cpu_offloading_num_layers: 3\n", "\"gpus\": 8", NULL },
   };
 

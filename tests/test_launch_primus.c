@@ -111,6 +111,21 @@ START_TEST(changed)
 }
 END_TEST
 
+/* Words of YAML for truths. */
+START_TEST(truths)
+{
+  static const struct { const char *word, *plan; } cases[] = {
+    { "on", "\"parameters\": true" }, { "Yes", "\"parameters\": true" }, { "True", "\"parameters\": true" },
+    { "off", "\"parameters\": false" }, { "No", "\"parameters\": false" }, { "False", "\"parameters\": false" } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf(OWN "      overlap_param_gather: %s\n", cases[i].word);
+    g_autoptr(Launch) l = read_text(text, "x.yaml", NULL, NULL);
+    has(l->plan, cases[i].plan);
+  }
+}
+END_TEST
+
 /* Marks of layers are one word; a window's skip is, too. */
 START_TEST(lists)
 {
@@ -152,4 +167,4 @@ START_TEST(refused)
 }
 END_TEST
 
-TEST_MAIN("launch-primus", sample, checkout, changed, lists, refused)
+TEST_MAIN("launch-primus", sample, checkout, changed, truths, lists, refused)

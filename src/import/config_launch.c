@@ -45,17 +45,22 @@ double config_real(ConfigReading *r, const char *path, double usual)
   return value;
 }
 
-/* With those of YAML 1.1. */
+int config_word(const char *text)
+{
+  static const char *const words[][4] = { { "false", "no", "off", NULL }, { "true", "yes", "on", NULL } };
+  g_autofree char *lower = g_ascii_strdown(text, -1);
+
+  return g_strv_contains(words[TRUE], lower) ? TRUE : g_strv_contains(words[FALSE], lower) ? FALSE : -1;
+}
+
 gboolean config_true(ConfigReading *r, const char *path, gboolean usual)
 {
-  static const char *const words[][5] = { { "false", "no", "off", NULL }, { "true", "yes", "on", NULL } };
   const char *text = settings_text(r->from, path);
-  g_autofree char *lower = g_ascii_strdown(text, -1);
-  gboolean yes = g_strv_contains(words[TRUE], lower), no = g_strv_contains(words[FALSE], lower);
+  int word = config_word(text);
 
-  if (*text && !yes && !no)
+  if (*text && word < 0)
     launch_assume(&r->to, "%s: %s: neither true nor false: taken as %s", path, text, usual ? "true" : "false");
-  return yes || (!no && usual);
+  return word < 0 ? usual : word;
 }
 
 void config_put_kept(JsonWriter *w)

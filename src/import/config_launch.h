@@ -20,6 +20,9 @@ typedef struct {
 int config_int(ConfigReading *r, const char *path, int usual);
 double config_real(ConfigReading *r, const char *path, double usual);
 
+/* Whether a word says true or false, those of YAML 1.1 too ("yes", "Off"); -1: neither. */
+int config_word(const char *text);
+
 /* A truth, `usual` where it is absent; what is neither, as what Python would have to compute, is said and taken as that. */
 gboolean config_true(ConfigReading *r, const char *path, gboolean usual);
 

@@ -119,16 +119,15 @@ static void put_attributes(ConfigReading *r, GString *line)
     const Setting *one = r->from->list->pdata[i];
     const char *key = g_str_has_prefix(one->path, MODEL) ? one->path + strlen(MODEL) : "";
     const char *name = argument_of(key);
-    gboolean on = name && g_ascii_strcasecmp(one->value, "true") == 0;
-    gboolean off = g_ascii_strcasecmp(one->value, "false") == 0, fuses = g_str_has_suffix(key, "_fusion");
-    if ((off && !fuses) || !*one->value || g_str_equal(one->value, "null"))
+    int truth = config_word(one->value);
+    if ((truth == FALSE && !g_str_has_suffix(key, "_fusion")) || !*one->value || g_str_equal(one->value, "null"))
       settings_find(r->from, one->path); /* says nothing */
-    if (!name || !settings_find(r->from, one->path) || off)
+    if (!name || !settings_find(r->from, one->path) || truth == FALSE)
       continue;
     g_autofree char *lower = g_ascii_strdown(one->value, -1); /* "ALiBi" */
     g_auto(GStrv) parts = g_strsplit(lower, *lower == '[' ? " " : "\n", -1); /* one word */
     g_autofree char *word = g_strjoinv("", parts);
-    put(line, name, on ? "" : word);
+    put(line, name, truth == TRUE ? "" : word);
   }
 }
 

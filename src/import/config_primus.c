@@ -121,11 +121,11 @@ static void put(List *l, const char *key, const char *value)
   g_string_append_printf(l->line, " %s", flag);
   if (is_none(value) || g_str_equal(key, "use_flash_attn"))
     g_string_append(l->line, " None");
-  else if (g_ascii_strcasecmp(value, "false") == 0)
+  else if (config_word(value) == FALSE)
     g_string_append(l->line, " False");
   else if (*value == '[' && !marks)
     put_items(l->line, value);
-  else if (g_ascii_strcasecmp(value, "true") != 0)
+  else if (config_word(value) != TRUE)
     g_string_append_printf(l->line, " %s", word);
 }
 
@@ -261,12 +261,12 @@ static void put_dispatcher(ConfigReading *r, List *l)
 /* The argument of a setting that nobody read; NULL where it is a default. */
 static const char *left_name(const Setting *one)
 {
-  gboolean off = g_ascii_strcasecmp(one->value, "false") == 0, on = g_ascii_strcasecmp(one->value, "true") == 0;
+  int word = config_word(one->value);
 
-  for (gsize i = 0; i < G_N_ELEMENTS(held) && (on || off); i++)
+  for (gsize i = 0; i < G_N_ELEMENTS(held) && word >= 0; i++)
     if (g_str_equal(one->path, held[i][0]))
-      return off ? held[i][1] : NULL;
-  return off || is_none(one->value) ? NULL : one->path;
+      return word ? NULL : held[i][1];
+  return word == FALSE || is_none(one->value) ? NULL : one->path;
 }
 
 static void name_left(const Arguments *a, const Settings *told, Launch *out)
