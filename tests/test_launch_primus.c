@@ -99,7 +99,10 @@ START_TEST(changed)
 {
   static const struct { const char *override; gboolean same; } cases[] = {
     { "num_layers: 32", TRUE }, { "num_layers: 4", FALSE }, { "ffn_hidden_size: 14336", FALSE },
-    { "vocab_size: null", TRUE }, { "multi_latent_attention: false", FALSE }, { "swiglu: true", TRUE }, { "moe_layer_freq: [0, 1]", FALSE },
+    { "vocab_size: null", TRUE }, { "multi_latent_attention: false", TRUE }, { "multi_latent_attention: true", FALSE },
+    { "swiglu: true", TRUE }, { "swiglu: false", FALSE }, { "moe_layer_freq: [0, 1]", FALSE }, { "kv_lora_rank: 64", FALSE },
+    { "moe_router_topk: 2", FALSE }, { "normalization: LayerNorm", FALSE }, { "position_embedding_type: rope", TRUE },
+    { "add_bias_linear: true", FALSE },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

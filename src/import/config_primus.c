@@ -194,32 +194,48 @@ static char *our_model(const char *name)
   return megatron_hub_model(hub);
 }
 
-static int most_experts(const Model *m)
+static const FeedForward *most_experts(const Model *m)
 {
-  int most = 0;
+  const FeedForward *most = &m->specs[0].ffn;
 
   for (int i = 0; i < m->n_specs; i++)
-    most = MAX(most, m->specs[i].ffn.experts);
+    if (m->specs[i].ffn.experts > most->experts)
+      most = &m->specs[i].ffn;
   return most;
 }
 
-/* Whether an override makes it another model than that of its name. */
+static gboolean is_latent(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].attention.kv_lora_rank > 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* Whether an override makes it another model than that of its name, or may do so. */
 static gboolean is_changed(ConfigReading *r, const Model *model)
 {
   static const char *const parts[] = {
     "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups", "kv_channels", "num_experts",
-    "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size", "vocab_size", "window_size" };
-  static const char *const switches[] = { "multi_latent_attention", "swiglu", "untie_embeddings_and_output_weights" };
+    "moe_ffn_hidden_size", "moe_layer_freq", "moe_shared_expert_intermediate_size", "vocab_size", "window_size",
+    "q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "qk_layernorm" };
+  static const char *const common[][2] = { /* of nearly all that we have */
+    { "swiglu", "true" }, { "untie_embeddings_and_output_weights", "true" }, { "group_query_attention", "true" },
+    { "add_bias_linear", "false" }, { "normalization", "RMSNorm" }, { "position_embedding_type", "rope" } };
+  const FeedForward *ffn = most_experts(model);
   gboolean changed = config_int(r, OVERRIDES "num_layers", model->blocks) != model->blocks ||
-                     config_int(r, OVERRIDES "mtp_num_layers", model->mtp) != model->mtp;
+                     config_int(r, OVERRIDES "mtp_num_layers", model->mtp) != model->mtp ||
+                     config_int(r, OVERRIDES "moe_router_topk", ffn->experts_per_token) != ffn->experts_per_token ||
+                     config_true(r, OVERRIDES "multi_latent_attention", is_latent(model)) != is_latent(model);
 
   for (gsize i = 0; i < G_N_ELEMENTS(parts); i++) {
     g_autofree char *path = g_strconcat(OVERRIDES, parts[i], NULL);
     changed |= !is_none(settings_text(r->from, path));
   }
-  for (gsize i = 0; i < G_N_ELEMENTS(switches); i++) { /* all that have one have it on */
-    g_autofree char *path = g_strconcat(OVERRIDES, switches[i], NULL);
-    changed |= !config_true(r, path, TRUE);
+  for (gsize i = 0; i < G_N_ELEMENTS(common); i++) {
+    g_autofree char *path = g_strconcat(OVERRIDES, common[i][0], NULL);
+    const char *text = settings_text(r->from, path);
+    changed |= !is_none(text) && g_ascii_strcasecmp(text, common[i][1]) != 0;
   }
   return changed;
 }
@@ -238,9 +254,9 @@ static void put_our_model(ConfigReading *r, List *l, const char *name)
   launch_assume_open(&r->to, "--model", TRAINER "model: %s: as %s: Primus's file of it is not at hand", name,
                      model->name);
   g_string_append_printf(l->line, " --num-layers %d", model->blocks);
-  if (most_experts(model) > 0)
+  if (most_experts(model)->experts > 0)
     g_string_append_printf(l->line, " --num-experts %d --moe-token-dispatcher-type alltoall --moe-grouped-gemm",
-                           most_experts(model));
+                           most_experts(model)->experts);
 }
 
 /* What its patches of dispatchers set (patches/turbo/moe_dispatcher_patches.py, args/rocm_arg_validation.py). */
