@@ -149,6 +149,7 @@ static gboolean check_values(char **argv, const GOptionEntry *entries, GError **
       return input_error(error, "--%s: %s: expected %s", entry->long_name, next, entry->arg_description);
     if (entry && entry->arg_description && !check_value(entry, value ? value + 1 : next, error))
       return FALSE;
+    i += entry && entry->arg_description && !value;
   }
   return TRUE;
 }
