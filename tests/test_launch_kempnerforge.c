@@ -60,6 +60,20 @@ START_TEST(words)
 }
 END_TEST
 
+/* However many are told share one. */
+START_TEST(shared_experts)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launch_read(MODEL "num_experts = 8\nmoe_shared_experts = 2\n[train]\nbatch_size = 2\n"
+                                    "[optimizer]\nfused = false\n", "x.toml", &(LaunchOptions) { 8 }, &error);
+
+  ck_assert_msg(l != NULL, "%s", error ? error->message : "");
+  has(l->model, "\"shared_ffn_hidden\": 11008");
+  ck_assert_uint_eq(l->assumed->len, 1);
+  has(l->assumed->pdata[0], "optimizer.fused: false: simulated as true");
+}
+END_TEST
+
 START_TEST(refused)
 {
   static const struct { const char *text, *error; } cases[] = {
@@ -86,4 +100,4 @@ START_TEST(refused)
 }
 END_TEST
 
-TEST_MAIN("launch-kempnerforge", sample, words, refused)
+TEST_MAIN("launch-kempnerforge", sample, words, shared_experts, refused)

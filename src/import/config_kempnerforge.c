@@ -67,8 +67,8 @@ static void put_experts(ConfigReading *r, JsonWriter *w, int width)
   json_put_int(w, "experts", experts);
   json_put_int(w, "experts_per_token", config_int(r, MODEL "moe_top_k", 2));
   json_put_int(w, "expert_ffn_hidden", each);
-  if (shared > 0)
-    json_put_int(w, "shared_ffn_hidden", (gint64)shared * each);
+  if (shared > 0) /* build_moe(): one, however many are told */
+    json_put_int(w, "shared_ffn_hidden", each);
   if (config_real(r, MODEL "moe_capacity_factor", 0) > 0)
     launch_assume(&r->to, MODEL "moe_capacity_factor: %g: taken as no limit",
                   config_real(r, MODEL "moe_capacity_factor", 0));
@@ -116,6 +116,8 @@ static void put_optimizer(ConfigReading *r, JsonWriter *w)
   } else if (*name && !g_str_equal(name, "adamw")) {
     launch_assume(&r->to, "optimizer.name: %s: simulated as adamw", name);
   }
+  if (!config_true(r, "optimizer.fused", TRUE))
+    launch_assume(&r->to, "optimizer.fused: false: simulated as true");
 }
 
 /* Ranks of each replica are as many as are left where dp_shard is -1, the usual. */
