@@ -80,12 +80,13 @@ START_TEST(lists)
 {
   g_autoptr(GError) error = NULL;
   g_autoptr(Launch) l = launch_read(TINY "  window_size:\n  - 15\n  - 0\n  num_moe_experts: 4\n"
-                                    "  moe_layer_freq: [0, 1, 1, 1]\n  moe_grouped_gemm: true\n",
+                                    "  moe_layer_freq: [0, 1, 1, 1]\n  moe_grouped_gemm: true\n  activation: swiglu\n",
                                     "x.yaml", &(LaunchOptions) { 0 }, &error);
 
   ck_assert_msg(l != NULL, "%s", error ? error->message : "");
   has(l->model, "\"window\": 16");
   has(l->model, "\"first_dense_layers\": 1");
+  has(l->model, "\"ffn_hidden\": 256"); /* four times as wide, where nothing says it */
 }
 END_TEST
 

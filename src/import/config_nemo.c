@@ -161,6 +161,9 @@ static void put_model(ConfigReading *r, GString *line)
     put(line, "untie_embeddings_and_output_weights", "");
   if (settings_find(s, MODEL "num_query_groups"))
     put(line, "group_query_attention", "");
+  if (!settings_find(s, MODEL "ffn_hidden_size")) /* gated or not */
+    g_string_append_printf(line, " --ffn-hidden-size %" G_GINT64_FORMAT,
+                           4 * (gint64)config_int(r, MODEL "hidden_size", 0));
   if (!settings_find(s, MODEL "encoder_seq_length"))
     put(line, "seq_length", settings_text(s, MODEL "data.seq_length"));
   const char *library = settings_text(s, MODEL "tokenizer.library"), *type = settings_text(s, MODEL "tokenizer.type");
