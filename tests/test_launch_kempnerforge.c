@@ -83,6 +83,8 @@ START_TEST(refused)
     { TINY "[distributed]\npp_schedule = \"interleaved_1f1b\"\n",
       "distributed.pp_schedule: interleaved_1f1b: expected" },
     { TINY "activation_checkpointing = \"selective\"\n", "train.activation_checkpointing: selective: expected " },
+    { TINY "mixed_precision = \"fp8\"\n[distributed]\ntp = 2\n", "train.mixed_precision: fp8: expected another" },
+    { MODEL "num_experts = 4\n[train]\nbatch_size = 2\n[distributed]\npp = 2\n", "distributed.pp: 2: expected 1 under " },
     { TINY "[vision_encoder]\ntype = \"siglip2\"\n", "vision_encoder.type: expected nothing" },
     { MODEL "activation = \"gelu\"\n[train]\nbatch_size = 2\n", "model.activation: gelu: expected silu" },
     { MODEL "moe_frequency = 2\n[train]\nbatch_size = 2\n", "model.moe_frequency: 2: expected 1" },

@@ -40,6 +40,11 @@ static gboolean check(ConfigReading *r)
   for (gsize i = 0; i < G_N_ELEMENTS(ones); i++)
     if (config_int(r, ones[i][0], 1) != 1)
       return launch_fail(&r->to, "%s: %d: expected 1: %s", ones[i][0], config_int(r, ones[i][0], 1), ones[i][1]);
+  if (g_str_equal(settings_text(r->from, TRAIN "mixed_precision"), "fp8") && config_int(r, RANKS "tp", 1) > 1)
+    return launch_fail(&r->to, TRAIN "mixed_precision: fp8: expected another under " RANKS "tp, or no tp: it refuses both");
+  if (config_int(r, MODEL "num_experts", 0) > 0 && config_int(r, RANKS "pp", 1) > 1)
+    return launch_fail(&r->to, RANKS "pp: %d: expected 1 under " MODEL "num_experts: it refuses both",
+                       config_int(r, RANKS "pp", 1));
   return expect(r, MODEL "activation", gated, "silu") && expect(r, MODEL "norm_type", norms, "rmsnorm or layernorm") &&
          expect(r, MODEL "model_type", kinds, "transformer") &&
          expect(r, RANKS "pp_schedule", schedules, "1f1b or gpipe") &&
