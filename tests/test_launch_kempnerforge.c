@@ -78,6 +78,7 @@ START_TEST(refused)
 {
   static const struct { const char *text, *error; } cases[] = {
     { TINY "[distributed]\nep = 2\n", "distributed.ep: 2: expected 1: ranks that share experts " },
+    { TINY "[distributed]\ndp_shard = 0\n", "distributed.dp_shard: 0: expected -1 or at least 1" },
     { TINY "[distributed]\ncp = 2\n", "distributed.cp: 2: expected 1" },
     { TINY "[distributed]\ndp_shard = 4\ntp = 4\n", "--gpus: 8: expected the 16 that the file comes to" },
     { TINY "[distributed]\npp_schedule = \"interleaved_1f1b\"\n",

@@ -98,6 +98,8 @@ START_TEST(refused)
     { TINY "  gated_linear_unit: false\n", "model.gated_linear_unit: expected nothing" },
     { TINY "  name: te_gpt_hyena\n", "model.name: te_gpt_hyena: expected blocks of attention" },
     { TINY "  kd_teacher_restore_from_path: null\n", "model.kd_teacher_restore_from_path: expected nothing" },
+    { TINY "  transformer_block_type: normformer\n", "model.transformer_block_type: normformer: expected pre_ln or post_ln" },
+    { TINY "  headscale: true\n", "model.headscale: true: expected false" },
     { TINY "  fsdp: true\n", "model.fsdp: true: expected false" },
     { TINY "  activation: geglu\n", "model.activation: geglu: expected gelu, " },
     { TINY "  optim:\n    name: muon\n", "model.optim.name: muon: expected " },

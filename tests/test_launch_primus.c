@@ -133,7 +133,7 @@ END_TEST
 START_TEST(lists)
 {
   g_autoptr(GError) error = NULL;
-  g_autoptr(Launch) l = read_text(OWN "      window_size: [127, 0]\n      window_attn_skip_freq: [1, 0, 1, 0]\n"
+  g_autoptr(Launch) l = read_text(OWN "      it's: a # b\n      \"window_size\": [127, 0]\n      window_attn_skip_freq: [1, 0, 1, 0]\n"
                                   "      recompute_granularity: selective\n      recompute_modules: [\"mlp\", 'layernorm']\n",
                                   "x.yaml", NULL, &error);
 

@@ -345,8 +345,8 @@ gboolean cli_read_count(const char *option, const char *text, int kilo, int *out
   if (!text)
     return TRUE;
   if (!read_scaled(text, kilo, &value) || value != floor(value) || fabs(value) > G_MAXINT || strpbrk(text, "eE"))
-    return input_error(error, "%s: %s: expected an integer from 1 to %d, as in 8 or 8k (%d)", option, text, G_MAXINT,
-                       8 * kilo);
+    return input_error(error, "%s: %s: expected an integer from 1 to %d, as in 8 or 8k (%d)", option,
+                       *text ? text : "\"\"", G_MAXINT, 8 * kilo);
   *out = (int)value;
   if (power_of(text[strlen(text) - 1]))
     g_printerr("%s: note: %s %s is %d\n", g_get_prgname(), option, text, *out);

@@ -29,6 +29,8 @@ static gboolean launch_text(const char *text, gsize length, const char *path, co
   *out = NULL;
   if (strlen(text) != length)
     return TRUE;
+  if (begin > text && !braced)
+    return input_error(error, "%s: a byte order mark: expected none", path);
   if (launch_recognises(text) || (started && !braced)) {
     *out = launch_read(text, path, options, error);
     return *out != NULL;

@@ -139,6 +139,7 @@ static gboolean read_plan(ConfigReading *r)
   JsonWriter w;
 
   if (!expect(r, TRAIN "mixed_precision", formats, "bf16, fp16, fp32 or fp8") ||
+      (shards != -1 && shards < 1 && !launch_fail(&r->to, RANKS "dp_shard: %d: expected -1 or at least 1", shards)) ||
       !config_gpus(r, shards > 0 && each < 10000000 ? each * shards : 0, each))
     return FALSE;
   gint64 dp = r->to.out->gpus / ((gint64)MAX(tp, 1) * MAX(pp, 1));

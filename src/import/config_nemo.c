@@ -247,6 +247,10 @@ static gboolean check(ConfigReading *r)
                          others[i]);
   if (strstr(settings_text(r->from, MODEL "name"), "hyena"))
     return launch_fail(&r->to, MODEL "name: %s: expected blocks of attention", settings_text(r->from, MODEL "name"));
+  if (g_str_equal(settings_text(r->from, MODEL "transformer_block_type"), "normformer"))
+    return launch_fail(&r->to, MODEL "transformer_block_type: normformer: expected pre_ln or post_ln");
+  if (config_true(r, MODEL "headscale", FALSE))
+    return launch_fail(&r->to, MODEL "headscale: true: expected false: scales of heads are not simulated");
   if (config_true(r, MODEL "fsdp", FALSE))
     return launch_fail(&r->to, MODEL "fsdp: true: expected false: FSDP beside Megatron's degrees is not simulated");
   if (!settings_find(r->from, MODEL "hidden_size") || !settings_find(r->from, MODEL "num_layers"))

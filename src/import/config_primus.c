@@ -113,7 +113,8 @@ static void put_items(GString *line, const char *list)
  * nothing, as attention_backend does. */
 static void put(List *l, const char *key, const char *value)
 {
-  g_autofree char *flag = argument_flag(g_str_equal(key, "fp4_param") ? "fp4_param_gather" : key);
+  g_autofree char *name = argument_flag(g_str_equal(key, "fp4_param") ? "fp4_param_gather" : key);
+  g_autofree char *flag = g_shell_quote(name);
   gboolean marks = g_str_has_suffix(key, "_freq");
   g_auto(GStrv) parts = g_strsplit(value, marks ? " " : "\n", -1);
   g_autofree char *joined = g_strjoinv("", parts), *word = g_shell_quote(joined);

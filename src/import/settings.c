@@ -197,6 +197,11 @@ static int read_pair(Settings *s, Above *a, const char *text, int first, int ind
   if (colon == end)
     return 0;
   char *key = g_strstrip(g_strndup(text + first, colon - first));
+  gsize last = strlen(key);
+  if (last > 2 && (*key == '"' || *key == '\'') && key[last - 1] == *key) { /* a key in quotes */
+    key[last - 1] = '\0';
+    memmove(key, key + 1, last - 1);
+  }
   int value = colon + 1 + (int)strspn(text + colon + 1, " \t");
   int close = value_end(text, value, text[value] == '[');
   while (close > value && g_ascii_isspace(text[close - 1]))

@@ -10,6 +10,8 @@ refused tdp-plan --model hardware/dgx.json --cluster dgx
 sim='tdp-sim --model tiny --cluster cpu'
 refused $sim --plan models/tiny.json
 for file in plans/tiny-1f1b.json models/tiny.json; do { printf '\357\273\277'; cat $file; } >"$TMP/mark-${file##*/}"; done
+{ printf '\357\273\277'; cat tests/data/launch/primus.yaml; } >"$TMP/mark.yaml"
+refused tdp-sim --model mixtral-8x7b --cluster dgx-h100 --plan "$TMP/mark.yaml"
 refused $sim --plan "$TMP/mark-tiny-1f1b.json"
 refused tdp-sim --model "$TMP/mark-tiny.json" --cluster cpu --plan tiny-1f1b
 head -n 3 tests/validation/seqsel-t5.csv | tr , ';' >"$TMP/semicolons.csv"
