@@ -28,4 +28,15 @@ static inline Launch *launch_of_sample(const char *name, int gpus)
   return l;
 }
 
+/* A text is none that can be read on so many GPUs, for a reason that begins so behind the file's name. */
+static inline void launch_is_refused(const char *text, const char *name, int gpus, const char *reason)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launch_read(text, name, &(LaunchOptions) { gpus }, &error);
+  g_autofree char *expected = g_strconcat(name, ": ", reason, NULL);
+
+  ck_assert_msg(l == NULL, "%s", text);
+  ck_assert_msg(g_str_has_prefix(error->message, expected), "%s", error->message);
+}
+
 #endif

@@ -160,13 +160,8 @@ START_TEST(refused)
     { OWN "      seq_length: ${SEQ}\n", "--seq-length: ${SEQ}: expected a number, and nothing in the script says it" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-    g_autoptr(GError) error = NULL;
-    g_autoptr(Launch) l = read_text(cases[i].text, "x.yaml", NULL, &error);
-    g_autofree char *expected = g_strconcat("x.yaml: ", cases[i].error, NULL);
-    ck_assert_msg(l == NULL, "%s", cases[i].text);
-    ck_assert_msg(g_str_has_prefix(error->message, expected), "%s", error->message);
-  }
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    launch_is_refused(cases[i].text, "x.yaml", 16, cases[i].error);
 }
 END_TEST
 
