@@ -110,6 +110,13 @@ Arguments *arguments_of_command(const ShellCommand *command)
   return a;
 }
 
+Arguments *arguments_of_line(const char *line)
+{
+  g_autoptr(ShellScript) script = shell_read(line, NULL, NULL);
+
+  return arguments_of_command(script->commands->pdata[script->commands->len - 1]);
+}
+
 /* ---- lists of logs ---- */
 
 static void read_listed(GPtrArray *list, const char *line)

@@ -27,6 +27,9 @@ typedef struct {
 
 Arguments *arguments_of_command(const ShellCommand *command);
 
+/* Of a line of commands, those of the last. */
+Arguments *arguments_of_line(const char *line);
+
 /* From lines "  name ...... value" of a log; NULL if there are none. */
 Arguments *arguments_of_log(const char *text);
 void arguments_free(Arguments *arguments);

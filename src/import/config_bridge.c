@@ -376,8 +376,7 @@ static gboolean read_recipe(ConfigReading *r)
   put_gradients(&l);
   if (r->to.failed)
     return FALSE;
-  g_autoptr(ShellScript) script = shell_read(text->str, NULL, NULL);
-  g_autoptr(Arguments) a = arguments_of_command(script->commands->pdata[script->commands->len - 1]);
+  g_autoptr(Arguments) a = arguments_of_line(text->str);
   Reading reading = { .from = a, .framework = framework_of(r), .gpus = r->gpus, .asked = r->gpus > 0,
                       .to = r->to };
   if (r->gpus <= 0)

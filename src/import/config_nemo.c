@@ -46,9 +46,8 @@ static char *computed(const char *call)
 }
 
 /* A value with what its innermost names say; what is not there stays. */
-static char *filled(const Settings *s, const Setting *one)
+static char *filled(const Settings *s, const Setting *one, const GRegex *inner)
 {
-  g_autoptr(GRegex) inner = g_regex_new("\\$\\{([^${}]+)\\}", G_REGEX_RAW, 0, NULL);
   char *value = g_strdup(one->value);
 
   for (int i = 0; i < ROUNDS_MAX; i++) {
@@ -71,11 +70,12 @@ static char *filled(const Settings *s, const Setting *one)
 
 static Settings *choose(ConfigReading *r)
 {
+  g_autoptr(GRegex) inner = g_regex_new("\\$\\{([^${}]+)\\}", G_REGEX_RAW, 0, NULL);
   Settings *own = settings_new();
 
   for (guint i = 0; i < r->from->list->len; i++) {
     const Setting *one = r->from->list->pdata[i];
-    settings_add_as(own, one->path, filled(r->from, one), one);
+    settings_add_as(own, one->path, filled(r->from, one, inner), one);
   }
   return own;
 }
@@ -281,8 +281,7 @@ static gboolean read_both(ConfigReading *r)
   put_precision(r, line);
   if (r->to.failed)
     return FALSE;
-  g_autoptr(ShellScript) script = shell_read(line->str, NULL, NULL);
-  g_autoptr(Arguments) a = arguments_of_command(script->commands->pdata[script->commands->len - 1]);
+  g_autoptr(Arguments) a = arguments_of_line(line->str);
   Reading reading = { .from = a, .framework = framework_of(r), .gpus = r->gpus > 0 ? r->gpus : (int)MIN(gpus, G_MAXINT),
                       .asked = r->gpus > 0, .to = r->to };
   r->to.out->model = megatron_model(&reading);

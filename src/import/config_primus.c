@@ -89,7 +89,7 @@ static Settings *choose(ConfigReading *r)
 
 typedef struct {
   GString *line;  /* words behind a program, of which the last of a name counts */
-  Settings *told; /* by name, what is not a default */
+  Settings *told; /* by name, what files say: it is said again where nothing reads it */
 } List;
 
 static gboolean is_none(const char *value)
@@ -130,8 +130,8 @@ static void put(List *l, const char *key, const char *value)
     g_string_append_printf(l->line, " %s", word);
 }
 
-/* What a file of settings has below a path; what is there of `said` is said again where nothing reads it. */
-static void put_settings(List *l, const Settings *s, const char *below, gboolean said)
+/* What a file of settings has below a path. */
+static void put_settings(List *l, const Settings *s, const char *below)
 {
   gsize length = strlen(below);
 
@@ -144,8 +144,7 @@ static void put_settings(List *l, const Settings *s, const char *below, gboolean
     if (strchr(key, '.') || g_str_equal(key, "extends"))
       continue;
     put(l, key, one->value);
-    if (said)
-      settings_add(l->told, key, g_strdup(one->value), 0, 0);
+    settings_add(l->told, key, g_strdup(one->value), 0, 0);
   }
 }
 
@@ -165,7 +164,7 @@ static gboolean put_model_file(List *l, const char *folder, const char *name, in
   for (int i = 0; words[i]; i++)
     if (*words[i] && !put_model_file(l, folder, words[i], depth + 1))
       return FALSE;
-  put_settings(l, s, "", TRUE);
+  put_settings(l, s, "");
   return TRUE;
 }
 
@@ -357,13 +356,12 @@ static gboolean read_experiment(ConfigReading *r)
   gboolean whole = put_model_file(&l, folder, name, 0);
   if (!whole)
     put_our_model(r, &l, name);
-  put_settings(&l, r->from, OVERRIDES, TRUE);
+  put_settings(&l, r->from, OVERRIDES);
   put_dispatcher(r, &l);
   if (!check_model(r, told))
     return FALSE;
   g_string_prepend(text, is_mamba(told) ? "torchrun pretrain_mamba.py" : "torchrun pretrain_gpt.py");
-  g_autoptr(ShellScript) script = shell_read(text->str, NULL, NULL);
-  g_autoptr(Arguments) a = arguments_of_command(script->commands->pdata[script->commands->len - 1]);
+  g_autoptr(Arguments) a = arguments_of_line(text->str);
   Reading reading = { .from = a, .framework = r->framework, .gpus = r->gpus, .asked = r->gpus > 0,
                       .core_16 = TRUE, .to = r->to };
   a->listed = TRUE;
